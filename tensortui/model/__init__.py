@@ -1,0 +1,41 @@
+"""What a sample is: frozen dataclasses and the arithmetic of strided tensors. Imports nothing of ours."""
+
+from tensortui.model.sample import (
+    BACKINGS,
+    CATEGORIES,
+    CATEGORY_RANK,
+    LIVE,
+    SCANNING,
+    WAITING,
+    Change,
+    Cost,
+    Coverage,
+    Ended,
+    Graph,
+    GraphNode,
+    Process,
+    Sample,
+    SavedTensor,
+    Storage,
+    Tensor,
+)
+
+__all__ = [
+    "BACKINGS",
+    "CATEGORIES",
+    "CATEGORY_RANK",
+    "LIVE",
+    "SCANNING",
+    "WAITING",
+    "Change",
+    "Cost",
+    "Coverage",
+    "Ended",
+    "Graph",
+    "GraphNode",
+    "Process",
+    "Sample",
+    "SavedTensor",
+    "Storage",
+    "Tensor",
+]

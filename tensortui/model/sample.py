@@ -1,0 +1,172 @@
+"""What a sample is: the tensors and storages of one process at one moment, immutable.
+
+The field names are those of the JSON document (schema 1). `None` means "could not be read", never zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+# First that fits decides the category of a storage (and of a tensor with several roles); the index is what the
+# agent sends over the wire, so entries are only ever appended.
+CATEGORIES = ("parameter", "buffer", "optimizer", "gradient", "saved", "activation", "input", "other")
+CATEGORY_RANK = {name: rank for rank, name in enumerate(CATEGORIES)}
+
+BACKINGS = ("memory", "shared", "file", "none")
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """The process a sample comes from. `None` where the source does not know."""
+
+    pid: int
+    command: tuple[str, ...] = ()
+    python: str | None = None
+    torch: str | None = None
+    cuda: str | None = None
+    rank: int | None = None
+    local_rank: int | None = None
+    world_size: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """Whether every live tensor was seen, and if not, why not, one sentence a reason."""
+
+    complete: bool = True
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What the agent costs the target, measured by itself.
+
+    `share` is the fraction of the target's wall time that the agent held (0.003 is 0.3 %), over about the last
+    ten seconds; `budget` the fraction it may use; `longest_slice` the longest piece of work in one go, in seconds.
+    """
+
+    share: float = 0.0
+    budget: float = 0.01
+    longest_slice: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """One block of memory that tensors share. `bytes` is its size; `address` is 0 or None where it has none."""
+
+    id: int
+    device: str
+    address: int | None
+    bytes: int | None
+    backing: str = "memory"
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """One live tensor. `strides` and `offset` are in elements, `bytes` and `distinct_bytes` in bytes.
+
+    `bytes` is numel * itemsize, `distinct_bytes` counts every address once (an expanded tensor has few). `flags` are
+    those of the schema: view base-only transposed expanded overlapping conj neg inference quantized nested sparse meta
+    fake subclass. `python` is False where only C++ holds it.
+    """
+
+    id: int
+    storage: int | None
+    names: tuple[str, ...]
+    type: str
+    shape: tuple[int, ...] | None
+    strides: tuple[int, ...] | None
+    offset: int | None
+    dtype: str | None
+    device: str | None
+    layout: str | None
+    bytes: int | None
+    distinct_bytes: int | None
+    contiguous: bool | None
+    memory_format: str | None
+    flags: tuple[str, ...]
+    requires_grad: bool | None
+    is_leaf: bool | None
+    version: int | None
+    grad_fn: str | None
+    category: str
+    python: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class SavedTensor:
+    """A tensor that a graph node saved for backward.
+
+    `version_saved` is None where it could not be read safely; `stale` is True when the tensor was changed in place
+    since, so that backward will raise. `hook` marks one packed by a saved-tensor hook (checkpoint, offload).
+    """
+
+    name: str
+    tensor: int | None
+    version_saved: int | None
+    version: int | None
+    stale: bool
+    hook: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GraphNode:
+    """One node of the autograd graph; `next` are node ids, `leaf` the tensor an AccumulateGrad node fills."""
+
+    id: int
+    name: str
+    next: tuple[int | None, ...] = ()
+    leaf: int | None = None
+    saved: tuple[SavedTensor, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """The autograd graph reachable from `roots`; `cut` when the walk stopped at its safe size."""
+
+    roots: tuple[int, ...] = ()
+    nodes: tuple[GraphNode, ...] = ()
+    cut: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Which tensor ids are new, changed or gone since the sample before."""
+
+    new: frozenset[int] = frozenset()
+    changed: frozenset[int] = frozenset()
+    gone: frozenset[int] = frozenset()
+
+
+WAITING, SCANNING, LIVE = "waiting", "scanning", "live"
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The state of one process at `taken_at` (seconds since the epoch, UTC).
+
+    `phase` is "waiting" (torch is not imported yet), "scanning" (the first scan is under way; `progress` 0..1) or
+    "live". `tensors` and `storages` map ids to records; ids are never reused within one source.
+    """
+
+    seq: int
+    taken_at: float
+    process: Process
+    phase: str = LIVE
+    progress: float | None = None
+    coverage: Coverage = Coverage()
+    cost: Cost = Cost()
+    storages: Mapping[int, Storage] = field(default_factory=lambda: MappingProxyType({}))
+    tensors: Mapping[int, Tensor] = field(default_factory=lambda: MappingProxyType({}))
+    change: Change = Change()
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The source will give no more samples. `reason` is one sentence; `expected` False when the target was lost."""
+
+    reason: str
+    at: float
+    expected: bool = True

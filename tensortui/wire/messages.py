@@ -1,0 +1,82 @@
+"""The messages, one builder each side needs, and the columns of the two tables.
+
+Server (agent) to client:
+    welcome  first answer: protocol chosen, agent version, pid (the target's own), process {...}, budget
+    error    {kind, cause, next_step}; the connection closes after it
+    rows     {table, n, values: {column: [new dictionary entries]}} + payload: n * len(columns) int64, row-major
+    gone     {table, n} + payload: n int64 ids
+    reset    the dictionaries and both tables start anew (the agent compacts them when they grow too long)
+    sample   closes a batch of rows/gone/reset: {seq, taken_at, phase, progress, coverage, cost, process?, request?}
+    graph    {request, roots, nodes: [[id, name, [next...], leaf|null, [[name, tensor|null, version_saved|null,
+             version|null, stale, hook]...]]...], more, cut} in chunks; `more` false on the last
+    failed   {request, cause, next_step}
+    bye      {reason: exit | detached | idle | forked | error, detail}
+Client to server:
+    hello    {protocols: [lowest, highest], viewer, token}; must come first
+    subscribe {interval: seconds|null}   null pauses
+    watch    {ids: [...]} at most WATCH_LIMIT: read these first in each sample
+    refresh  {request}: read everything anew, then a sample that carries the request
+    graph    {request, roots: [ids]|null, limit}
+    detach   end the agent
+"""
+
+from typing import Dict, List, Tuple
+
+PROTOCOLS = (1, 1)  # lowest and highest that this version speaks
+WATCH_LIMIT = 512
+NONE = -(1 << 63)  # the int64 that stands for null
+
+# kind "int": the number itself. "value": an index into the column's dictionary, whose entries travel once, in order,
+# in "values". "bits": an int read as a set of flags.
+TENSOR_COLUMNS = (
+    ("id", "int"),
+    ("storage", "int"),
+    ("names", "value"),  # list of strings
+    ("type", "value"),  # string
+    ("shape", "value"),  # list of ints, or null
+    ("strides", "value"),
+    ("offset", "int"),
+    ("dtype", "value"),  # "float32", without "torch."
+    ("device", "value"),  # "cpu", "cuda:0"
+    ("layout", "value"),  # "strided", "sparse_coo", ...
+    ("bytes", "int"),  # only where it does not follow from shape and dtype, else null
+    ("flags", "bits"),  # TENSOR_FLAGS
+    ("requires_grad", "int"),
+    ("is_leaf", "int"),
+    ("version", "int"),
+    ("grad_fn", "value"),  # string or null
+    ("category", "int"),  # index into model.CATEGORIES
+)
+# What only the target can tell; the flags that follow from shape and strides are the viewer's to find.
+TENSOR_FLAGS = (
+    "view",
+    "base-only",
+    "conj",
+    "neg",
+    "inference",
+    "quantized",
+    "nested",
+    "sparse",
+    "meta",
+    "fake",
+    "subclass",
+    "cpp-only",
+)
+STORAGE_COLUMNS = (
+    ("id", "int"),
+    ("device", "value"),
+    ("address", "int"),
+    ("bytes", "int"),
+    ("backing", "int"),  # index into model.BACKINGS
+)
+COLUMNS: Dict[str, Tuple[Tuple[str, str], ...]] = {"tensors": TENSOR_COLUMNS, "storages": STORAGE_COLUMNS}
+
+
+def common_protocol(ours: Tuple[int, int], theirs: List[int]) -> int:
+    """Return the highest protocol both sides speak, or 0."""
+    try:
+        low, high = int(theirs[0]), int(theirs[1])
+    except (TypeError, ValueError, IndexError):
+        return 0
+    best = min(ours[1], high)
+    return best if best >= max(ours[0], low) else 0
