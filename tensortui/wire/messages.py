@@ -26,6 +26,11 @@ PROTOCOLS = (1, 1)  # lowest and highest that this version speaks
 WATCH_LIMIT = 512
 NONE = -(1 << 63)  # the int64 that stands for null
 
+# model.CATEGORIES and model.BACKINGS, in their order (a test compares): what the agent sends are indices into these.
+CATEGORIES = ("parameter", "buffer", "optimizer", "gradient", "saved", "activation", "input", "other")
+PARAMETER, BUFFER, OPTIMIZER, GRADIENT, SAVED, ACTIVATION, INPUT, OTHER = range(len(CATEGORIES))
+BACKINGS = ("memory", "shared", "file", "none")
+
 # kind "int": the number itself. "value": an index into the column's dictionary, whose entries travel once, in order,
 # in "values". "bits": an int read as a set of flags.
 TENSOR_COLUMNS = (

@@ -1,0 +1,182 @@
+"""Which tensors live in the target, each by a weak reference, with the row that was last read of it."""
+
+import collections
+import weakref
+from typing import Any, Callable, Deque, Dict, Generator, Iterable, Iterator, List, Optional, Set, Tuple
+
+from tensortui.wire.messages import OTHER
+
+Work = Generator[None, None, Any]  # sliced work: yields after every 0.1 ms or so; the loop decides when it goes on
+
+
+class Tracked:
+    """One live tensor, known by a weak reference alone. `id` is never reused."""
+
+    __slots__ = ("born", "category", "cpp_only", "found", "id", "names", "pyid", "ref", "row", "saved", "seq", "storage")
+
+    def __init__(self, number: int, ref: "weakref.ref[Any]", pyid: int, born: float) -> None:
+        self.id = number
+        self.ref = ref
+        self.pyid = pyid
+        self.born = born
+        self.storage: Optional[int] = None
+        self.row: Optional[Tuple[int, ...]] = None
+        self.seq = 0
+        self.names: List[str] = []
+        self.found = OTHER  # category by what the names pass saw
+        self.saved = False  # the graph pass saw it saved for backward
+        self.category = OTHER
+        self.cpp_only = False
+
+
+class WeakBag:
+    """Weak references to objects by identity: unlike a WeakSet it never calls their `__hash__` or `__eq__`."""
+
+    def __init__(self) -> None:
+        self._refs: Dict[int, "weakref.ref[Any]"] = {}
+        self._dead: Deque["weakref.ref[Any]"] = collections.deque()
+
+    def add(self, thing: Any) -> None:
+        """Remember `thing` weakly; nothing happens where it is known already."""
+        known = self._refs.get(id(thing))
+        if known is None or known() is not thing:
+            self._refs[id(thing)] = weakref.ref(thing, self._dead.append)
+
+    def refs(self) -> List["weakref.ref[Any]"]:
+        """Return the weak references: for work that yields and must hold nothing meanwhile."""
+        while self._dead:
+            self._dead.popleft()
+            if not self._dead:
+                self._refs = {key: ref for key, ref in self._refs.items() if ref() is not None}
+        return list(self._refs.values())
+
+    def __iter__(self) -> Iterator[Any]:
+        for ref in self.refs():
+            thing = ref()
+            if thing is not None:
+                yield thing
+            del thing
+
+    def __len__(self) -> int:
+        return len(self._refs)
+
+
+class Census:
+    """The tracked tensors. All methods are for the agent's thread; the target only ever appends to `dead`."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.clock = clock
+        self.types: Set[type] = set()  # every known tensor type; exact membership, never isinstance
+        self.base: Optional[type] = None  # torch's TensorBase once torch is there
+        self.modules = WeakBag()
+        self.optimizers = WeakBag()
+        self.dead: Deque["weakref.ref[Any]"] = collections.deque()
+        self.fresh: Deque[Tracked] = collections.deque()  # tracked, but never read
+        self.by_id: Dict[int, Tracked] = {}
+        self._by_pyid: Dict[int, Tracked] = {}
+        self._by_ref: Dict[int, Tracked] = {}
+        self._next_id = 1
+
+    def is_tensor(self, thing: Any) -> bool:
+        """Whether `thing` is a tensor, told by its type alone: runs no code of the target."""
+        kind = type(thing)
+        if kind in self.types:
+            return True
+        if self.base is not None and self.base in type.mro(kind):
+            self.types.add(kind)
+            return True
+        return False
+
+    def track(self, tensor: Any) -> Optional[Tracked]:
+        """Return the entry of the tensor in hand, a new one where it is not known yet; None if it is no tensor."""
+        pyid = id(tensor)
+        known = self._by_pyid.get(pyid)
+        if known is not None and known.ref() is tensor:
+            return known
+        if not self.is_tensor(tensor):
+            return None
+        return self._add(tensor, pyid, weakref.ref(tensor, self.dead.append))
+
+    def find(self, tensor: Any) -> Optional[Tracked]:
+        """Return the entry of the tensor in hand, or None where it is not known."""
+        known = self._by_pyid.get(id(tensor))
+        return known if known is not None and known.ref() is tensor else None
+
+    def adopt(self, ref: "weakref.ref[Any]") -> Optional[Tracked]:
+        """Track the tensor behind `ref`, which must have `dead.append` as its callback."""
+        tensor = ref()
+        if tensor is None:
+            return None
+        pyid = id(tensor)
+        known = self._by_pyid.get(pyid)
+        if known is not None and known.ref() is tensor:
+            return known
+        return self._add(tensor, pyid, ref)
+
+    def _add(self, tensor: Any, pyid: int, ref: "weakref.ref[Any]") -> Tracked:
+        tracked = Tracked(self._next_id, ref, pyid, self.clock())
+        self._next_id += 1
+        self.by_id[tracked.id] = tracked
+        self._by_pyid[pyid] = tracked
+        self._by_ref[id(ref)] = tracked
+        self.fresh.append(tracked)
+        return tracked
+
+    def bury(self) -> Optional[Tracked]:
+        """Take one dead tensor off the books and return its entry; None where no tracked one died."""
+        while self.dead:
+            ref = self.dead.popleft()
+            tracked = self._by_ref.get(id(ref))
+            if tracked is None or tracked.ref is not ref:
+                continue
+            del self._by_ref[id(ref)]
+            if self._by_pyid.get(tracked.pyid) is tracked:
+                del self._by_pyid[tracked.pyid]
+            del self.by_id[tracked.id]
+            return tracked
+        return None
+
+
+class Context:
+    """What one discovery pass works with. It collects; the census is changed only when the pass is over.
+
+    `names.discover(context)` and `graph.discover(context)` are generators: they yield after every 0.1 ms or so of
+    work, hold no object of the target across a yield, and return False when they were cut short or skipped, so that
+    what they did not reach keeps what it had. Two passes, two contexts: names, and tensors saved by the graph.
+    """
+
+    def __init__(self, torch: Any, census: Census, reasons: List[str]) -> None:
+        self.torch = torch
+        self.census = census
+        self.clock = census.clock
+        self.reasons = reasons  # sentences for the coverage
+        self.track = census.track
+        self.known_tensor_types = census.types
+        self.modules = census.modules  # iterate for the live objects, or .refs() for weak references
+        self.optimizers = census.optimizers
+        self.found: Dict[int, Tuple[Tracked, List[str], int]] = {}
+
+    def note(self, tracked: Tracked, name: Optional[str], category: int = OTHER) -> None:
+        """Say that `tracked` was reached under `name` (None: no name) in a role; the best role wins."""
+        entry = self.found.get(tracked.id)
+        if entry is None:
+            self.found[tracked.id] = (tracked, [] if name is None else [name], category)
+            return
+        names = entry[1]
+        if name is not None and len(names) < MAX_NAMES and name not in names:
+            names.append(name)
+        if category < entry[2]:
+            self.found[tracked.id] = (tracked, names, category)
+
+    def set_category(self, tracked: Tracked, category: int) -> None:
+        """Say that `tracked` has a role, without a name."""
+        self.note(tracked, None, category)
+
+
+MAX_NAMES = 16
+
+
+def unreached(context: Context, tracked: Iterable[Tracked]) -> Iterator[Tracked]:
+    """Return those that a completed pass did not reach."""
+    found = context.found
+    return (one for one in tracked if one.id not in found)
