@@ -133,11 +133,12 @@ class Graph:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Which tensor ids are new, changed or gone since the sample before."""
+    """Which tensor ids are new, changed or gone since the sample before; `storages`: those of any of the three."""
 
     new: frozenset[int] = frozenset()
     changed: frozenset[int] = frozenset()
     gone: frozenset[int] = frozenset()
+    storages: frozenset[int] = frozenset()
 
 
 WAITING, SCANNING, LIVE = "waiting", "scanning", "live"
