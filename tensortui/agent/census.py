@@ -12,9 +12,13 @@ Work = Generator[None, None, Any]  # sliced work: yields after every 0.1 ms or s
 class Tracked:
     """One live tensor, known by a weak reference alone. `id` is never reused."""
 
-    __slots__ = ("born", "category", "cpp_only", "found", "id", "names", "pyid", "ref", "row", "saved", "seq", "storage")
+    __slots__ = (
+        "base", "born", "category", "cpp_only", "found", "id", "names", "pyid", "ref", "row", "saved", "seq", "storage",
+        "views",
+    )  # fmt: skip
 
     def __init__(self, number: int, ref: "weakref.ref[Any]", pyid: int, born: float) -> None:
+        """Start as a tensor that was seen, but never read."""
         self.id = number
         self.ref = ref
         self.pyid = pyid
@@ -27,14 +31,39 @@ class Tracked:
         self.saved = False  # the graph pass saw it saved for backward
         self.category = OTHER
         self.cpp_only = False
+        self.base: Optional[int] = None  # id of the tensor this one is a view of
+        self.views = 0  # how many tracked tensors are views of this one
+
+
+_type_mro = type.__dict__["__mro__"].__get__
+
+
+def has_base(kind: type, base: Optional[type]) -> bool:
+    """Whether `kind` derives from `base`, found by identity: a metaclass may have an `__eq__` of its own."""
+    return any(one is base for one in _type_mro(kind))
+
+
+class TypeSet:
+    """Types by identity: `type(thing) in types` never calls the `__hash__` of a metaclass."""
+
+    __slots__ = ("ids",)
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self.ids: Set[int] = set()
+
+    def __contains__(self, kind: type) -> bool:
+        """Whether the type is one of them."""
+        return id(kind) in self.ids
 
 
 class WeakBag:
     """Weak references to objects by identity: unlike a WeakSet it never calls their `__hash__` or `__eq__`."""
 
     def __init__(self) -> None:
-        self._refs: Dict[int, "weakref.ref[Any]"] = {}
-        self._dead: Deque["weakref.ref[Any]"] = collections.deque()
+        """Start empty."""
+        self._refs: Dict[int, weakref.ref[Any]] = {}
+        self._dead: Deque[weakref.ref[Any]] = collections.deque()
 
     def add(self, thing: Any) -> None:
         """Remember `thing` weakly; nothing happens where it is known already."""
@@ -51,6 +80,7 @@ class WeakBag:
         return list(self._refs.values())
 
     def __iter__(self) -> Iterator[Any]:
+        """Yield the live ones, one at a time."""
         for ref in self.refs():
             thing = ref()
             if thing is not None:
@@ -58,6 +88,7 @@ class WeakBag:
             del thing
 
     def __len__(self) -> int:
+        """Return how many are known, the dead ones of the last moment included."""
         return len(self._refs)
 
 
@@ -65,12 +96,15 @@ class Census:
     """The tracked tensors. All methods are for the agent's thread; the target only ever appends to `dead`."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
+        """Start with nothing; the scan fills it."""
         self.clock = clock
-        self.types: Set[type] = set()  # every known tensor type; exact membership, never isinstance
+        self.types = TypeSet()  # every known tensor type; exact membership, never isinstance
+        self.module_base: Optional[type] = None
+        self.optimizer_base: Optional[type] = None
         self.base: Optional[type] = None  # torch's TensorBase once torch is there
         self.modules = WeakBag()
         self.optimizers = WeakBag()
-        self.dead: Deque["weakref.ref[Any]"] = collections.deque()
+        self.dead: Deque[weakref.ref[Any]] = collections.deque()
         self.fresh: Deque[Tracked] = collections.deque()  # tracked, but never read
         self.by_id: Dict[int, Tracked] = {}
         self._by_pyid: Dict[int, Tracked] = {}
@@ -80,12 +114,7 @@ class Census:
     def is_tensor(self, thing: Any) -> bool:
         """Whether `thing` is a tensor, told by its type alone: runs no code of the target."""
         kind = type(thing)
-        if kind in self.types:
-            return True
-        if self.base is not None and self.base in type.mro(kind):
-            self.types.add(kind)
-            return True
-        return False
+        return id(kind) in self.types.ids and has_base(kind, self.base)
 
     def track(self, tensor: Any) -> Optional[Tracked]:
         """Return the entry of the tensor in hand, a new one where it is not known yet; None if it is no tensor."""
@@ -111,7 +140,7 @@ class Census:
         known = self._by_pyid.get(pyid)
         if known is not None and known.ref() is tensor:
             return known
-        return self._add(tensor, pyid, ref)
+        return self._add(tensor, pyid, ref) if self.is_tensor(tensor) else None
 
     def _add(self, tensor: Any, pyid: int, ref: "weakref.ref[Any]") -> Tracked:
         tracked = Tracked(self._next_id, ref, pyid, self.clock())
@@ -146,6 +175,7 @@ class Context:
     """
 
     def __init__(self, torch: Any, census: Census, reasons: List[str]) -> None:
+        """Start a pass; `reasons` collects sentences for the coverage."""
         self.torch = torch
         self.census = census
         self.clock = census.clock

@@ -31,6 +31,7 @@ class Decoder:
     """Turns a stream of bytes into frames. `max_header` and `max_payload` may be lowered (the agent's side does)."""
 
     def __init__(self, max_header: int = MAX_HEADER, max_payload: int = MAX_PAYLOAD) -> None:
+        """Start with nothing received."""
         self._buffer = bytearray()
         self._max_header = max_header
         self._max_payload = max_payload

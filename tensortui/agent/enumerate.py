@@ -1,0 +1,156 @@
+"""Find the tensors, modules and optimizers of the target: one scan, then a hook at each start of the collector."""
+
+import collections
+import gc
+import os
+import time
+import weakref
+from itertools import compress, repeat
+from typing import Any, Callable, Deque, Dict, Optional, Set
+
+from tensortui.agent.census import Census, Work, has_base
+
+QUEUE_LIMIT = 300_000  # found but not looked at: past this the hook finds no more until the agent has caught up
+YOUNG_LIMIT = 20_000  # a youngest generation larger than this (a disabled collector) is not read in one go
+CHUNK = 2_000
+SUBCLASSES = type.__dict__["__subclasses__"]
+WEAKREF_OFFSET = type.__dict__["__weakrefoffset__"].__get__
+
+
+class Types:
+    """The ids of all types that are looked for: by id, since a metaclass may have a `__hash__` of its own."""
+
+    def __init__(self, torch: Any, census: Census) -> None:
+        """Start from torch's own bases; `refresh` finds what derives from them."""
+        self._census = census
+        base = getattr(torch._C, "TensorBase", None) or torch._C._TensorBase
+        census.base = base
+        census.module_base, census.optimizer_base = torch.nn.Module, torch.optim.Optimizer
+        self.roots: Dict[int, type] = {id(one): one for one in (base, torch.nn.Module, torch.optim.Optimizer)}
+        self.wanted: Set[int] = set()
+
+    def refresh(self) -> Work:
+        """Walk the subclasses anew: types may have been defined, or have died, since."""
+        tensors: Set[int] = set()
+        wanted: Set[int] = set()
+        for root in self.roots.values():
+            todo = [weakref.ref(root)]
+            into = tensors if root is self._census.base else wanted
+            while todo:
+                kind = todo.pop()()
+                if kind is None or id(kind) in into:
+                    continue
+                if WEAKREF_OFFSET(kind):
+                    into.add(id(kind))
+                todo.extend(map(weakref.ref, SUBCLASSES(kind)))
+                del kind
+                yield
+        wanted |= tensors
+        for ids, now in ((self._census.types.ids, tensors), (self.wanted, wanted)):
+            ids.update(now)  # the hook may run at any moment and must never see a set without what stays
+            ids.intersection_update(now)
+
+
+class Hook:
+    """The collector's callback: notes the youngest generation's tensors before they are promoted, nothing else."""
+
+    def __init__(self, wanted: Set[int], dead: Deque["weakref.ref[Any]"], budget: float) -> None:
+        """Prepare; `install` makes it live."""
+        self.wanted = wanted.__contains__
+        self._budget = budget
+        self.found: Deque[weakref.ref[Any]] = collections.deque()
+        self.dead = dead
+        self.seconds = 0.0  # what it cost, booked by the governor
+        self.skipped = 0  # collections that it let pass, so that tensors may have been missed
+        self._purse = 0.01
+        self._at = 0.0
+        self._pid = os.getpid()
+        self._installed: Optional[Callable[[Any, Any], None]] = None
+        self.on_fork: Optional[Callable[[], None]] = None
+
+    def install(self) -> None:
+        """Add the callback to the collector's."""
+        self._installed = self.callback
+        gc.callbacks.append(self._installed)
+
+    def remove(self) -> Optional[int]:
+        """Take the callback out again and return its place; by identity, since others' may have an `__eq__`."""
+        installed, self._installed = self._installed, None
+        callbacks = gc.callbacks
+        for place in range(len(callbacks) - 1, -1, -1):
+            if callbacks[place] is installed:
+                del callbacks[place]
+                return place
+        return None
+
+    def callback(self, phase: str, info: Any) -> None:
+        """Called by the collector, on whatever thread collects; never raises."""
+        if phase != "start":
+            return
+        try:
+            now = time.perf_counter()
+            if os.getpid() != self._pid:
+                self._forked(phase, info)
+                return
+            self._purse = min(0.05, self._purse + (now - self._at) * self._budget)
+            self._at = now
+            if self._purse <= 0 or len(self.found) > QUEUE_LIMIT or gc.get_count()[0] > YOUNG_LIMIT:
+                self.skipped += 1
+                return
+            self.look()
+            took = time.perf_counter() - now
+            self._purse -= took
+            self.seconds += took
+        except BaseException:
+            self.skipped += 1
+
+    def look(self) -> None:
+        """Note what is in the youngest generation, by weak references whose death callback is a C function."""
+        young = gc.get_objects(generation=0)
+        self.found.extend(
+            map(weakref.ref, compress(young, map(self.wanted, map(id, map(type, young)))), repeat(self.dead.append))
+        )
+
+    def _forked(self, phase: Any, info: Any) -> None:
+        """In a forked child: leave, and close what was inherited; the parent's viewers are not ours."""
+        place = self.remove()
+        self.found.clear()
+        if self.on_fork is not None:
+            self.on_fork()
+        if place is not None and place < len(gc.callbacks):
+            gc.callbacks[place](phase, info)  # it moved into our place, where the collector's loop would miss it
+
+
+def scan_generations(hook: Hook) -> Work:
+    """Note everything the collector tracks, youngest generation first: objects only ever move up meanwhile."""
+    wanted = hook.wanted
+    for generation in (0, 1, 2):
+        objects = gc.get_objects(generation=generation)  # holds the GIL for about 0.1 us an object
+        while objects:
+            part = objects[-CHUNK:]
+            del objects[-CHUNK:]
+            picked = compress(part, map(wanted, map(id, map(type, part))))
+            hook.found.extend(map(weakref.ref, picked, repeat(hook.dead.append)))
+            del part, picked
+            yield
+
+
+def absorb(hook: Hook, census: Census) -> Work:
+    """Enter what was found: tensors into the census, modules and optimizers into their bags."""
+    found = hook.found
+    tensors = census.types.ids
+    done = 0
+    while found:
+        ref = found.popleft()
+        thing = ref()
+        if thing is not None:
+            if id(type(thing)) in tensors:
+                census.adopt(ref)
+            elif has_base(type(thing), census.module_base):
+                census.modules.add(thing)
+            elif has_base(type(thing), census.optimizer_base):
+                census.optimizers.add(thing)
+        thing = None
+        done += 1
+        if done % 32 == 0:
+            yield

@@ -1,0 +1,244 @@
+"""Read the attributes of one tensor, each on its own, None where it raises; no value is read, no user code run."""
+
+import sys
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+from tensortui.wire.messages import TENSOR_FLAGS
+
+BIT = {name: 1 << place for place, name in enumerate(TENSOR_FLAGS)}
+VIEW, BASE_ONLY, CPP_ONLY = BIT["view"], BIT["base-only"], BIT["cpp-only"]
+CONJ, NEG, INFERENCE, QUANTIZED = BIT["conj"], BIT["neg"], BIT["inference"], BIT["quantized"]
+NESTED, SPARSE, META, FAKE, SUBCLASS = BIT["nested"], BIT["sparse"], BIT["meta"], BIT["fake"], BIT["subclass"]
+
+_type_mro = type.__dict__["__mro__"].__get__
+_type_name = type.__dict__["__name__"].__get__
+_type_dict = type.__dict__["__dict__"].__get__
+
+
+class Kind:
+    """What is known of one tensor type, found without running any of its code."""
+
+    __slots__ = ("flags", "name", "opaque", "type")
+
+    def __init__(self, kind: type, torch: Any) -> None:
+        """Look at the classes of the type's method resolution order."""
+        import weakref
+
+        self.type = weakref.ref(kind)
+        self.name = str(_type_name(kind))
+        plain = kind is torch.Tensor or kind is torch.nn.Parameter
+        self.flags = 0 if plain else SUBCLASS
+        # A class with its own __torch_dispatch__ may answer sizes and strides by Python code of its own; torch's own
+        # classes are trusted, of others only what never dispatches is read.
+        own = [c for c in _type_mro(kind) if "__torch_dispatch__" in _type_dict(c)]
+        disabled = _type_dict(torch.Tensor).get("__torch_dispatch__")
+        custom = bool(own) and _type_dict(own[0]).get("__torch_dispatch__") is not disabled
+        module = _type_dict(kind).get("__module__")
+        self.opaque = custom and not (type(module) is str and (module == "torch" or module.startswith("torch.")))
+        if self.name == "FakeTensor" and not self.opaque and custom:
+            self.flags |= FAKE
+
+
+class Facts:
+    """What one reading of a tensor gave."""
+
+    __slots__ = (
+        "address", "base", "bytes", "device", "dtype", "flags", "grad_fn", "is_leaf", "layout", "nbytes", "offset",
+        "owners", "requires_grad", "shape", "storage_id", "strides", "type", "version",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        """Start with nothing read."""
+        self.address: Optional[int] = None  # of the storage
+        self.nbytes: Optional[int] = None  # of the storage
+        self.storage_id: Optional[int] = None
+        self.base: Any = None  # the tensor this one is a view of: drop it as soon as it is tracked
+        self.owners: Optional[int] = None  # C++ references besides the Python object's own
+        self.bytes: Optional[int] = None
+        self.shape: Optional[Tuple[int, ...]] = None
+        self.strides: Optional[Tuple[int, ...]] = None
+        self.offset: Optional[int] = None
+        self.dtype: Optional[str] = None
+        self.device: Optional[str] = None
+        self.layout: Optional[str] = None
+        self.requires_grad: Optional[bool] = None
+        self.is_leaf: Optional[bool] = None
+        self.version: Optional[int] = None
+        self.grad_fn: Optional[str] = None
+        self.flags = 0
+        self.type = ""
+
+
+def plain_ints(values: Any) -> Optional[Tuple[int, ...]]:
+    """Return a shape as a tuple of exact ints; None where a size is symbolic."""
+    sizes = tuple(values)
+    for size in sizes:
+        if type(size) is not int:
+            return None
+    return sizes
+
+
+class TensorReader:
+    """Reads tensors with the functions this torch has. Call it inside `guard()`."""
+
+    def __init__(self, torch: Any, nbytes_of: Callable[[int, Any], Optional[int]]) -> None:
+        """Look up what this torch offers; `nbytes_of(storage id, tensor)` gives the size of a storage."""
+        inner = torch._C
+        self._torch = torch
+        self._base = getattr(inner, "TensorBase", None) or inner._TensorBase
+        guard = getattr(inner, "DisableTorchFunctionSubclass", None) or inner.DisableTorchFunction
+        self.guard: Callable[[], Any] = guard
+        self._storage_id = getattr(inner, "_storage_id", None)
+        self._data_address = getattr(inner, "_data_address", None)
+        self._nbytes_of = nbytes_of
+        self._kinds: Dict[int, Kind] = {}
+        self._names: Dict[Any, str] = {}
+
+    def kind(self, kind: type) -> Kind:
+        """Return what is known of a tensor type."""
+        known = self._kinds.get(id(kind))
+        if known is None or known.type() is not kind:
+            if len(self._kinds) > 10_000:
+                self._kinds.clear()
+            known = self._kinds[id(kind)] = Kind(kind, self._torch)
+        return known
+
+    def _name(self, thing: Any) -> str:
+        """`str()` of a dtype, layout or device, remembered."""
+        name = self._names.get(thing)
+        if name is None:
+            name = str(thing)
+            name = self._names[thing] = name[6:] if name.startswith("torch.") else name
+        return name
+
+    def read(self, tensor: Any) -> Facts:
+        """Read everything that is safe to read of `tensor`."""
+        facts = Facts()
+        kind = self.kind(type(tensor))
+        facts.type, facts.flags = kind.name, kind.flags
+        get = self._base
+        self._read_storage(tensor, facts)
+        if not kind.opaque:
+            self._read_geometry(tensor, facts)
+        try:
+            facts.dtype = self._name(get.dtype.__get__(tensor))
+        except Exception:
+            pass
+        try:
+            facts.version = get._version.__get__(tensor)
+        except Exception:
+            pass
+        try:
+            facts.is_leaf = get.is_leaf.__get__(tensor)
+            facts.requires_grad = get.requires_grad.__get__(tensor)
+        except Exception:
+            pass
+        try:
+            node = get.grad_fn.__get__(tensor)
+            if node is not None:
+                facts.grad_fn = str(_type_name(type(node)))
+        except Exception:
+            pass
+        return facts
+
+    def _read_storage(self, tensor: Any, facts: Facts) -> None:
+        get = self._base
+        try:
+            if self._storage_id is not None:
+                facts.storage_id = self._storage_id(tensor)
+            if self._data_address is not None:
+                facts.address = self._data_address(tensor)
+            if facts.storage_id:
+                facts.nbytes = self._nbytes_of(facts.storage_id, tensor)
+        except Exception:
+            pass
+        try:
+            facts.owners = get._use_count(tensor) - 1
+        except Exception:
+            pass
+        try:
+            base = get._base.__get__(tensor)
+            if base is not None:
+                facts.flags |= VIEW
+                facts.base = base
+        except Exception:
+            pass
+
+    def _read_geometry(self, tensor: Any, facts: Facts) -> None:
+        get = self._base
+        try:
+            facts.device = self._name(get.device.__get__(tensor))
+        except Exception:
+            pass
+        try:
+            facts.layout = self._name(get.layout.__get__(tensor))
+        except Exception:
+            pass
+        try:
+            facts.shape = plain_ints(get.shape.__get__(tensor))
+        except Exception:
+            pass
+        try:
+            facts.flags |= self._state(tensor)
+        except Exception:
+            pass
+        if facts.layout == "strided" and not facts.flags & NESTED:
+            try:
+                facts.strides = plain_ints(get.stride(tensor))
+                facts.offset = get.storage_offset(tensor)
+            except Exception:
+                pass
+            if facts.shape is None:
+                facts.strides = None
+        elif facts.shape is None or facts.layout != "strided":
+            facts.bytes = self._bytes(tensor, facts)
+
+    def _state(self, tensor: Any) -> int:
+        get = self._base
+        flags = 0
+        if get.is_conj(tensor):
+            flags |= CONJ
+        if get.is_neg(tensor):
+            flags |= NEG
+        if get.is_inference(tensor):
+            flags |= INFERENCE
+        if get.is_quantized.__get__(tensor):
+            flags |= QUANTIZED
+        if get.is_nested.__get__(tensor):
+            flags |= NESTED
+        if get.is_meta.__get__(tensor):
+            flags |= META
+        return flags
+
+    def _bytes(self, tensor: Any, facts: Facts) -> Optional[int]:
+        get = self._base
+        if facts.layout == "sparse_coo":
+            facts.flags |= SPARSE
+            entries = get._nnz(tensor)
+            dims = get.sparse_dim(tensor)
+            size = get.element_size(tensor)
+            for length in (facts.shape or ())[dims:]:
+                size *= length
+            return int(entries * (size + 8 * dims))
+        if facts.layout is not None and facts.layout.startswith("sparse"):
+            facts.flags |= SPARSE
+            return None
+        return int(get.nbytes.__get__(tensor))
+
+
+def calibrate_references() -> int:
+    """Return how many references to a thing `references` itself counts."""
+
+    class Probe:
+        __slots__ = ("__weakref__",)
+
+    import weakref
+
+    probes: List[Any] = [Probe()]
+    return references(weakref.ref(probes[0])) - 1
+
+
+def references(ref: Any) -> int:
+    """Return the reference count of what `ref` points to, with the few that this function adds."""
+    thing = ref()
+    return sys.getrefcount(thing)

@@ -1,0 +1,188 @@
+"""The two tables as the wire wants them: rows of int64, a dictionary a column, and what changed since when."""
+
+import collections
+from array import array
+from itertools import chain
+from typing import Any, Deque, Dict, List, Tuple, cast
+
+from tensortui.wire.frames import encode
+from tensortui.wire.messages import COLUMNS, NONE
+
+Row = Tuple[int, ...]
+CHUNK = 400  # rows a frame: encoding one takes well under a slice
+GONE_LIMIT = 200_000
+INT64 = 1 << 63
+
+
+def number(value: Any) -> int:
+    """Return `value` as an int64 of the wire; None, and what does not fit, as null."""
+    if value is None:
+        return NONE
+    return int(value) if -INT64 < value < INT64 else NONE
+
+
+class Dictionary:
+    """The values of one column, each once, in the order in which they came."""
+
+    __slots__ = ("_index", "entries")
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self.entries: List[Any] = []
+        self._index: Dict[Any, int] = {}
+
+    def index(self, value: Any) -> int:
+        """Return the number of `value`, a string or a tuple; null for None."""
+        if value is None:
+            return NONE
+        found = self._index.get(value)
+        if found is None:
+            found = self._index[value] = len(self.entries)
+            self.entries.append(value)
+        return found
+
+
+class Table:
+    """The rows of one table, the newest change last, so that what changed since a serial is found from the end."""
+
+    def __init__(self, name: str) -> None:
+        """Start an empty table with the columns of `name`."""
+        self.name = name
+        self.columns = COLUMNS[name]
+        self.dictionaries = [Dictionary() if kind == "value" else None for _, kind in self.columns]
+        self.serial = 0
+        self.epoch = 0  # counts resets: a connection of another epoch needs everything
+        self.rows: Dict[int, Tuple[int, Row]] = {}
+        self._gone: Deque[Tuple[int, int]] = collections.deque()
+        self._forgotten = 0  # deaths up to this serial are no longer known
+
+    def dictionary(self, column: str) -> Dictionary:
+        """Return the dictionary of a value column."""
+        for (name, _), dictionary in zip(self.columns, self.dictionaries):
+            if name == column and dictionary is not None:
+                return dictionary
+        raise KeyError(column)
+
+    def put(self, row: Row) -> bool:
+        """Store `row` under its id, its first column; False where nothing changed."""
+        old = self.rows.get(row[0])
+        if old is not None:
+            if old[1] == row:
+                return False
+            del self.rows[row[0]]
+        self.serial += 1
+        self.rows[row[0]] = (self.serial, row)
+        return True
+
+    def drop(self, number_: int) -> None:
+        """Forget the row of an id; its death is told to whoever may have seen it."""
+        if self.rows.pop(number_, None) is not None:
+            self.serial += 1
+            self._gone.append((self.serial, number_))
+            if len(self._gone) > GONE_LIMIT:
+                self._forgotten = self._gone.popleft()[0]
+
+    def since(self, serial: int) -> List[Row]:
+        """Return the rows that changed after `serial`."""
+        changed = []
+        for at, row in reversed(self.rows.values()):
+            if at <= serial:
+                break
+            changed.append(row)
+        changed.reverse()
+        return changed
+
+    def gone_since(self, serial: int) -> List[int]:
+        """Return the ids that left after `serial`."""
+        gone = []
+        for at, number_ in reversed(self._gone):
+            if at <= serial:
+                break
+            gone.append(number_)
+        return gone
+
+    def remembers(self, serial: int) -> bool:
+        """Whether every death after `serial` is still known; if not, the reader must start anew."""
+        return serial >= self._forgotten
+
+    def forget_gone(self, serial: int) -> None:
+        """Drop the deaths that every reader has been told."""
+        while self._gone and self._gone[0][0] <= serial:
+            self._gone.popleft()
+
+    def bloated(self) -> bool:
+        """Whether a dictionary holds far more entries than rows can use."""
+        limit = 4 * len(self.rows) + 10_000
+        return any(one is not None and len(one.entries) > limit for one in self.dictionaries)
+
+    def compact(self) -> None:
+        """Start the dictionaries anew with the values in use; every reader then needs a reset."""
+        fresh = [None if one is None else Dictionary() for one in self.dictionaries]
+        rows = {}
+        for number_, (at, row) in self.rows.items():
+            cells = list(row)
+            for place, (old, new) in enumerate(zip(self.dictionaries, fresh)):
+                if old is not None and new is not None and cells[place] != NONE:
+                    cells[place] = new.index(old.entries[cells[place]])
+            rows[number_] = (at, tuple(cells))
+        self.dictionaries, self.rows = fresh, rows
+        self.epoch += 1
+
+
+class Reader:
+    """How far one connection has been told of one table."""
+
+    def __init__(self, table: Table) -> None:
+        """Start with nothing told."""
+        self.table = table
+        self.epoch = table.epoch
+        self.serial = 0
+        self._told = [0] * len(table.columns)
+
+    @property
+    def stale(self) -> bool:
+        """Whether the connection must be reset before it can go on."""
+        return self.epoch != self.table.epoch or not self.table.remembers(self.serial)
+
+    def restart(self) -> None:
+        """Begin anew, after a reset message."""
+        self.__init__(self.table)  # type: ignore[misc]
+
+    def batch(self) -> "Batch":
+        """Take what changed since the last batch; the connection counts as told from now on."""
+        batch = Batch(self.table, self.table.since(self.serial), self.table.gone_since(self.serial), self._told)
+        self.serial = self.table.serial
+        return batch
+
+
+class Batch:
+    """What one connection is to be told of one table, encoded frame by frame as the connection takes it."""
+
+    def __init__(self, table: Table, rows: List[Row], gone: List[int], told: List[int]) -> None:
+        """Keep the rows and the dictionaries as they are now."""
+        self._name = table.name
+        self._columns = table.columns
+        self._dictionaries = table.dictionaries
+        self._rows = rows
+        self._gone = gone
+        self._told = told
+        self._at = 0
+
+    def next_frame(self) -> bytes:
+        """Return the next frame, b"" when there is no more."""
+        if self._gone:
+            chunk, self._gone = self._gone[:8192], self._gone[8192:]
+            return encode({"t": "gone", "table": self._name, "n": len(chunk)}, array("q", chunk).tobytes())
+        rows = self._rows[self._at : self._at + CHUNK]
+        if not rows:
+            return b""
+        self._at += len(rows)
+        values = {}
+        for place, ((column, _), dictionary) in enumerate(zip(self._columns, self._dictionaries)):
+            if dictionary is not None:
+                top = max(row[place] for row in rows) + 1
+                if top > self._told[place]:
+                    values[column] = dictionary.entries[self._told[place] : top]
+                    self._told[place] = top
+        header = {"t": "rows", "table": self._name, "n": len(rows), "values": values}
+        return encode(header, array("q", cast("Any", chain.from_iterable(rows))).tobytes())
