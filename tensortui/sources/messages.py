@@ -1,0 +1,197 @@
+"""What the agent says, read loosely: unknown keys are ignored, a field of the wrong type becomes its default."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import Any
+
+from tensortui.errors import TensortuiError
+from tensortui.model import (
+    LIVE,
+    SCANNING,
+    WAITING,
+    Change,
+    Cost,
+    Coverage,
+    Ended,
+    Graph,
+    GraphNode,
+    Process,
+    Sample,
+    SavedTensor,
+    Storage,
+    Tensor,
+)
+from tensortui.sources.tables import clean_text
+from tensortui.wire.frames import Header, WireError
+
+MAX_NODES = 200_000
+MAX_LIST = 4096
+
+_BYE = {
+    "exit": ("the process is exiting", True),
+    "detached": ("the agent was detached", True),
+    "idle": ("the agent ended: it had no viewer", True),
+    "forked": ("the process forked and this is the child", False),
+    "error": ("the agent failed", False),
+}
+
+
+class AgentError(TensortuiError):
+    """The agent refused or failed; cause and next step are its own words."""
+
+    kind = "agent"
+
+
+def failure(header: Header) -> AgentError:
+    """The error of an `error` or `failed` message."""
+    cause = clean_text(header.get("cause")) or "The agent could not do that."
+    kind = clean_text(header.get("kind"))
+    return AgentError(cause, clean_text(header.get("next_step")) or "", kind=kind or None)
+
+
+def farewell(header: Header) -> Ended:
+    """The end that a `bye` message announces."""
+    reason = header.get("reason")
+    text, expected = _BYE.get(reason if isinstance(reason, str) else "", ("the agent ended", True))
+    detail = clean_text(header.get("detail"))
+    return Ended(f"{text}: {detail}" if detail else text, time.time(), expected)
+
+
+def process(value: dict[str, Any], pid: int) -> Process:
+    """The process of a `welcome` or `sample` message; `pid` is how this side numbers it."""
+    command = value.get("command")
+    return Process(
+        pid,
+        tuple(clean_text(part) or "" for part in command[:MAX_LIST]) if isinstance(command, list) else (),
+        clean_text(value.get("python")),
+        clean_text(value.get("torch")),
+        clean_text(value.get("cuda")),
+        integer(value.get("rank")),
+        integer(value.get("local_rank")),
+        integer(value.get("world_size")),
+    )
+
+
+def title(known: Process) -> str:
+    """A short title: the script, or what the command line says otherwise, and the pid."""
+    words = known.command
+    name = PurePath(words[0]).name if words else ""
+    for at, word in enumerate(words[1:], 1):
+        if word in ("-m", "-c"):
+            name = words[at + 1] if word == "-m" and at + 1 < len(words) else name
+            break
+        if not word.startswith("-"):
+            name = PurePath(word).name
+            break
+    return f"{name}  pid {known.pid}" if name else f"pid {known.pid}"
+
+
+def sample(
+    header: Header,
+    known: Process,
+    tensors: Mapping[int, Tensor],
+    storages: Mapping[int, Storage],
+    change: Change,
+) -> Sample:
+    """The sample that a `sample` message closes."""
+    phase = header.get("phase")
+    progress = number(header.get("progress"))
+    coverage = header.get("coverage")
+    cost = header.get("cost")
+    return Sample(
+        integer(header.get("seq")) or 0,
+        number(header.get("taken_at")) or time.time(),
+        known,
+        phase if phase in (LIVE, SCANNING, WAITING) else LIVE,
+        None if progress is None else min(1.0, max(0.0, progress)),
+        _coverage(coverage) if isinstance(coverage, dict) else Coverage(),
+        _cost(cost) if isinstance(cost, dict) else Cost(),
+        storages,
+        tensors,
+        change,
+    )
+
+
+def _coverage(value: dict[str, Any]) -> Coverage:
+    reasons = value.get("reasons")
+    texts = [clean_text(reason) for reason in reasons[:MAX_LIST]] if isinstance(reasons, list) else []
+    return Coverage(value.get("complete") is True, tuple(text for text in texts if text))
+
+
+def _cost(value: dict[str, Any]) -> Cost:
+    default = Cost()
+    share, budget, longest = (number(value.get(key)) for key in ("share", "budget", "longest_slice"))
+    return Cost(
+        default.share if share is None else max(0.0, share),
+        default.budget if budget is None else max(0.0, budget),
+        default.longest_slice if longest is None else max(0.0, longest),
+    )
+
+
+class GraphParts:
+    """The graph, from the chunks it comes in."""
+
+    def __init__(self) -> None:
+        """Start with no chunk."""
+        self._roots: list[int] = []
+        self._nodes: dict[int, GraphNode] = {}
+        self._cut = False
+
+    def add(self, header: Header) -> None:
+        """Add one `graph` message."""
+        self._cut = self._cut or header.get("cut") is True
+        roots, nodes = header.get("roots"), header.get("nodes")
+        if isinstance(roots, list):
+            self._roots.extend(root for root in roots[:MAX_NODES] if integer(root) is not None)
+        for value in nodes if isinstance(nodes, list) else ():
+            node = _node(value)
+            if node is not None:
+                self._nodes[node.id] = node
+        if len(self._nodes) > MAX_NODES or len(self._roots) > MAX_NODES:
+            raise WireError(f"a graph of more than {MAX_NODES} nodes")
+
+    def graph(self) -> Graph:
+        """The whole."""
+        return Graph(tuple(dict.fromkeys(self._roots)), tuple(self._nodes.values()), self._cut)
+
+
+def _node(value: Any) -> GraphNode | None:
+    if not isinstance(value, list) or len(value) < 5 or integer(value[0]) is None:
+        return None
+    following = value[2] if isinstance(value[2], list) else []
+    saved = value[4] if isinstance(value[4], list) else []
+    return GraphNode(
+        value[0],
+        clean_text(value[1]) or "?",
+        tuple(integer(one) for one in following[:MAX_LIST]),
+        integer(value[3]),
+        tuple(one for one in map(_saved, saved[:MAX_LIST]) if one is not None),
+    )
+
+
+def _saved(value: Any) -> SavedTensor | None:
+    if not isinstance(value, list) or len(value) < 6:
+        return None
+    name, tensor, at, now, stale, hook = value[:6]
+    return SavedTensor(clean_text(name) or "?", integer(tensor), integer(at), integer(now), stale is True, hook is True)
+
+
+def integer(value: Any) -> int | None:
+    """An int of the peer that fits 64 bits; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int) or not -(1 << 63) <= value < 1 << 64:
+        return None
+    return value
+
+
+def number(value: Any) -> float | None:
+    """A finite number of the peer; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        return float(value) if math.isfinite(value) else None
+    except OverflowError:
+        return None
