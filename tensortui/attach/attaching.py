@@ -1,0 +1,133 @@
+"""The whole way to an agent in a running process, from "is one there already?" to a socket that answers."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import platform
+import secrets
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tensortui.attach import bootstrap, procfs
+from tensortui.attach.errors import (
+    AgentFailedError,
+    AgentSilentError,
+    BusyError,
+    GoneError,
+    UnsupportedError,
+)
+from tensortui.attach.inject import Injection
+from tensortui.attach.region import poll
+from tensortui.attach.rendezvous import Endpoint, find_endpoint
+from tensortui.attach.target import check_state
+
+ANSWER_SECONDS = 2.0  # at least, from the moment the bootstrap has run
+
+
+def attach(pid: int, *, timeout: float = 5.0, budget: float = 0.01) -> Endpoint:
+    """Return an agent in process `pid`, put there if none is. Raises an AttachError that says what to do.
+
+    `timeout` is how long to wait for the process to let us run; `budget` the share of its time the agent may use.
+    """
+    started = time.monotonic()
+    if sys.platform == "linux":
+        check_state(pid)
+    endpoint = find_endpoint(pid)
+    if endpoint is None:
+        if sys.platform != "linux" or platform.machine() != "x86_64":
+            raise UnsupportedError(pid, "on this platform only Python 3.14 and later can be entered from outside")
+        with _alone(pid, timeout):
+            endpoint = find_endpoint(pid) or _inject(pid, timeout, budget)
+    return replace(endpoint, seconds=time.monotonic() - started)
+
+
+@contextlib.contextmanager
+def _alone(pid: int, timeout: float) -> Iterator[None]:
+    """One attacher at a time. The lock is on the process's own directory in /proc: no file of ours can be left over."""
+    try:
+        handle = os.open(f"/proc/{pid}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        raise GoneError(pid) from None
+    try:
+        if not poll(lambda: _locked(handle), timeout):
+            raise BusyError(pid)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _locked(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+class _Thread(threading.Thread):
+    """Runs the injection in a thread of its own: should a tracee be left seized, the kernel frees it as we end."""
+
+    def __init__(self, pid: int, timeout: float, budget: float, token: str) -> None:
+        super().__init__(name="tensortui attach")
+        self._arguments = (pid, timeout, budget, token)
+        self.injection: Injection | None = None
+        self.endpoint: Endpoint | None = None
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        """Put the agent in, and wait until it answers."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        try:
+            self.endpoint = self._attach(*self._arguments)
+        except BaseException as error:
+            self.error = error
+
+    def _attach(self, pid: int, timeout: float, budget: float, token: str) -> Endpoint:
+        def source(report_address: int) -> str:
+            return bootstrap.bootstrap_source(budget=budget, token=token, report_address=report_address)
+
+        injection = Injection(pid, source, timeout)
+        self.injection = injection
+        try:
+            how = injection.run()
+            endpoint = _await_agent(pid, injection, timeout)
+        finally:
+            injection.close()
+        return replace(endpoint, token=token, fresh=True, how=how)
+
+
+def _await_agent(pid: int, injection: Injection, timeout: float) -> Endpoint:
+    def answer() -> Endpoint | str | None:
+        if not procfs.alive(pid):
+            raise GoneError(pid, "ended meanwhile")
+        return find_endpoint(pid) or injection.report()
+
+    seconds = max(timeout, ANSWER_SECONDS)
+    answered = poll(answer, seconds)
+    if answered is None:
+        raise AgentSilentError(pid, seconds)
+    if isinstance(answered, str):
+        raise AgentFailedError(pid, answered)
+    return answered
+
+
+def _inject(pid: int, timeout: float, budget: float) -> Endpoint:
+    worker = _Thread(pid, timeout, budget, secrets.token_hex(16))
+    worker.start()
+    try:
+        worker.join()
+    except BaseException:  # an interrupt: cancel first, so that nothing runs later
+        if worker.injection is not None:
+            worker.injection.stop_waiting()
+        worker.join()
+        raise
+    if worker.error is not None:
+        raise worker.error
+    assert worker.endpoint is not None
+    return worker.endpoint

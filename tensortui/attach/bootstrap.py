@@ -1,0 +1,121 @@
+"""The text that starts the agent in a process: one statement of Python that carries the agent's modules.
+
+It is run in `__main__` of the target (PyRun_SimpleString, sys.remote_exec) or in this very process, so it assigns no
+name: a private dict holds whatever it needs. All it does where it is run is to start a raw thread; the rest happens in
+that thread, in small pieces.
+"""
+
+from __future__ import annotations
+
+import ast
+import base64
+import functools
+import itertools
+import marshal
+import sys
+import tempfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tensortui.version import VERSION
+
+PACKAGE = Path(__file__).resolve().parent.parent
+SENT_PACKAGES = ("tensortui", "tensortui.wire", "tensortui.agent")
+ENTRY = "tensortui.agent.main"
+PIECE_LINES = 150
+MARSHAL_VERSION = 2  # understood by every Python 3
+IDLE_EXIT_SECONDS = 60.0
+
+Pieces = list[tuple[int, str]]
+
+# The target's own `exec`, in a dict of its own, on a raw thread: nothing of it is left when the thread ends. An
+# interrupt that arrives just here belongs to the program.
+TEMPLATE = """\
+try:
+    __import__("_thread").start_new_thread(__import__("builtins").exec, (\
+"try:\\n    exec(__import__('zlib').decompress(__import__('binascii').a2b_base64(loader)), globals())\\n\
+    begin(__import__('marshal').loads(__import__('zlib').decompress(__import__('binascii').a2b_base64(payload))))\\n\
+except BaseException:\\n    pass\\n", \
+{{"__builtins__": __import__("builtins"), "__name__": "_tensortui", "loader": b"{loader}", "payload": b"{payload}"}}))
+except KeyboardInterrupt:
+    __import__("_thread").interrupt_main()
+except BaseException:
+    pass
+"""
+
+
+def socket_directories() -> list[str]:
+    """The directories in which an agent puts its own, the first choice first, as the target sees them."""
+    if sys.platform == "linux":
+        return ["/tmp", "/dev/shm", "/var/tmp"]
+    return [tempfile.gettempdir()]
+
+
+def bootstrap_source(
+    *,
+    budget: float = 0.01,
+    token: str | None = None,
+    idle_exit: float = IDLE_EXIT_SECONDS,
+    report_address: int | None = None,
+    report_path: str | None = None,
+    sources: Mapping[str, str] | None = None,
+) -> str:
+    """Return the text that starts the agent in the process that runs it.
+
+    The agent may use `budget` of the process's time and ends `idle_exit` seconds after its last viewer left. Should it
+    be unable to start, it says why at `report_address` of the process's memory, else in the file `report_path`.
+    `sources` replaces the modules that are sent (by name; ENTRY is the one whose `start(options)` is called).
+    """
+    payload = {
+        "sources": {name: pieces(text) for name, text in sources.items()} if sources else agent_sources(),
+        "packages": list(SENT_PACKAGES),
+        "entry": ENTRY,
+        "directories": socket_directories(),
+        "options": {"token": token or "", "budget": budget, "version": VERSION, "idle_exit": idle_exit},
+        "report_address": report_address,
+        "report_path": report_path,
+    }
+    return TEMPLATE.format(loader=_packed(_loader_text().encode()), payload=_packed(_marshalled(payload)))
+
+
+def _marshalled(payload: Any) -> bytes:
+    return marshal.dumps(payload, MARSHAL_VERSION)
+
+
+def _packed(data: bytes) -> str:
+    return base64.b64encode(zlib.compress(data, 6)).decode("ascii")
+
+
+@functools.cache
+def _loader_text() -> str:
+    return (PACKAGE / "attach" / "loader.py").read_text(encoding="utf-8")
+
+
+@functools.cache
+def agent_sources() -> dict[str, Pieces]:
+    """The modules that are sent: tensortui.agent and tensortui.wire, each in pieces."""
+    sources = {}
+    for package in SENT_PACKAGES[1:]:
+        for path in sorted((PACKAGE / package.rpartition(".")[2]).glob("*.py")):
+            name = package if path.stem == "__init__" else f"{package}.{path.stem}"
+            sources[name] = pieces(path.read_text(encoding="utf-8"))
+    return sources
+
+
+def pieces(text: str) -> Pieces:
+    """Cut a module's source between top-level statements, into (first line, text) of about PIECE_LINES at most."""
+    lines = text.splitlines()
+    starts = []
+    for node in ast.parse(text).body:
+        decorators = getattr(node, "decorator_list", [])
+        starts.append(min([node.lineno, *(decorator.lineno for decorator in decorators)]))
+    cut: Pieces = []
+    first = 1
+    for start, end in itertools.pairwise([*starts, len(lines) + 1]):
+        if start > first and end - first > PIECE_LINES:
+            cut.append((first, "\n".join(lines[first - 1 : start - 1]) + "\n"))
+            first = start
+    cut.append((first, "\n".join(lines[first - 1 :]) + "\n"))
+    return cut

@@ -1,0 +1,154 @@
+"""The part of the bootstrap that runs first in the target: it runs the agent's modules from memory.
+
+Its source is sent, it is never imported there. Python 3.9 syntax, built-in modules alone. It must not raise, print,
+put a name into __main__ or a module into sys.modules. `payload` comes from bootstrap.py: the modules, cut into pieces
+that each compile in a moment (compile() holds the GIL), the options for the agent, and where to report a failure.
+"""
+
+# ruff: noqa: UP006, UP031, UP035, UP045, PTH123 - it also runs where Python is 3.9
+
+import sys
+import time
+from typing import Any, Dict, List, Optional, Tuple
+
+PAUSE = 0.0005  # lets go of the GIL between two pieces
+
+
+class Modules:
+    """The agent's modules: an __import__ that finds them, and leaves every other name to the real one."""
+
+    def __init__(self, sources: Dict[str, List[Tuple[int, str]]], packages: List[str]) -> None:
+        """Each source is a list of (line, text) pieces."""
+        import builtins
+
+        self._sources = sources
+        self._packages = packages
+        self._loaded: Dict[str, Any] = {}
+        self._real = builtins.__import__
+        self._builtins = dict(builtins.__dict__, __import__=self.find)
+
+    def load(self, name: str) -> Any:
+        """The module `name`, run when it is asked for first; its package holds it as an attribute."""
+        module = self._loaded.get(name)
+        if module is not None:
+            return module
+        parent, _, last = name.rpartition(".")
+        package = self.load(parent) if parent else None
+        module = type(sys)(name)
+        space = module.__dict__
+        space["__builtins__"] = self._builtins
+        if name in self._packages:
+            space["__path__"] = []
+        self._loaded[name] = module
+        try:
+            for line, text in self._sources.get(name, ()):
+                code = compile("\n" * (line - 1) + text, "<%s>" % name, "exec", 0, True, 2)
+                exec(code, space)
+                time.sleep(PAUSE)
+        except BaseException:
+            del self._loaded[name]
+            raise
+        if package is not None:
+            setattr(package, last, module)
+        return module
+
+    def find(self, name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
+        """What `import` does in the agent's modules."""
+        if level or not self._ours(name):
+            return self._real(name, globals, locals, fromlist, level)
+        module = self.load(name)
+        if not fromlist:
+            return self.load(name.partition(".")[0])
+        for each in fromlist:
+            if self._ours(name + "." + each) and not hasattr(module, each):
+                self.load(name + "." + each)
+        return module
+
+    def _ours(self, name: str) -> bool:
+        return name in self._sources or name in self._packages
+
+    def forget(self) -> None:
+        """Drop every module, and what they hold."""
+        for module in self._loaded.values():
+            module.__dict__.clear()
+        self._loaded.clear()
+        self._sources.clear()
+
+
+def start_ticks() -> int:
+    """When this process started, as /proc says it; 0 where there is no /proc."""
+    try:
+        with open("/proc/self/stat", "rb") as file:
+            return int(file.read().rpartition(b")")[2].split()[19])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def socket_paths(directories: List[str]) -> List[str]:
+    """Where the agent may put its socket, the first choice first."""
+    import os
+
+    name = "%d-%d.sock" % (os.getpid(), start_ticks())
+    return ["%s/tensortui-%d/%s" % (directory, os.geteuid(), name) for directory in directories]
+
+
+def report(text: str, address: Optional[int], size: int, path: Optional[str]) -> None:
+    """Say why the agent could not start, where the one who sent us looks for it."""
+    import os
+
+    data = text.encode("utf-8", "replace")[: size - 1] + b"\0"
+    try:
+        if address:
+            file = os.open("/proc/self/mem", os.O_RDWR | os.O_CLOEXEC)
+            try:
+                os.pwrite(file, data, address)
+            finally:
+                os.close(file)
+        elif path:
+            file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            try:
+                os.write(file, data)
+            finally:
+                os.close(file)
+    except OSError:
+        pass
+
+
+def block_signals() -> None:
+    """No signal handler runs on this thread."""
+    import signal
+
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+
+
+def begin(payload: Dict[str, Any]) -> None:
+    """Run the agent in this thread until it ends. One agent a process: a second one finds the first and leaves."""
+    import os
+
+    key = "_tensortui_%d" % os.getpid()  # with the pid, for a forked child inherits the name but not the agent
+    me = object()
+    modules = None
+    try:
+        block_signals()
+        if sys.__dict__.setdefault(key, me) is not me:
+            return
+        options = dict(payload["options"])
+        options.setdefault("path", socket_paths(payload["directories"]))
+        modules = Modules(payload["sources"], payload["packages"])
+        modules.load(payload["entry"]).start(options)
+    except BaseException as error:
+        where = error.__traceback__
+        while where is not None and where.tb_next is not None:
+            where = where.tb_next
+        at = " (%s:%d)" % (where.tb_frame.f_code.co_filename, where.tb_lineno) if where is not None else ""
+        try:
+            said = str(error)
+        except BaseException:
+            said = ""
+        report(type(error).__name__ + ": " + said + at, payload["report_address"], 0xC00, payload["report_path"])
+        where = None
+    finally:
+        if sys.__dict__.get(key) is me:
+            del sys.__dict__[key]
+        if modules is not None:
+            modules.forget()

@@ -1,0 +1,258 @@
+"""The region: the memory of ours in the target, and how it comes there.
+
+One page of code, then data, the saved vector state, a stack for the borrowed thread, and the source. It stays when
+the agent has gone, and the next attach finds it by its code and uses it again, so that many attaches cost no more
+memory than one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import time
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+
+from tensortui.attach import procfs, threads
+from tensortui.attach.errors import NoRoomError, NoThreadError, SyscallRefusedError
+from tensortui.attach.hijack import Retry, Window
+from tensortui.attach.memory import Memory
+from tensortui.attach.stubs import code
+from tensortui.attach.target import Target
+
+PAGE = 0x1000
+DATA = PAGE
+VECTOR_STATE = DATA + 0x1000
+VECTOR_STATE_LIMIT = 0x4000
+STACK_TOP = DATA + 0x20000
+SOURCE = DATA + 0x20000
+SOURCE_ROOM = 0x40000  # pages that are never touched cost nothing
+REPORT_SIZE = 0xC00
+
+# Offsets in the data page; stubs/region.S uses the same. The saved registers lie before them.
+FUNCTION, ARGUMENTS, RESULT, DONE = 0x90, 0x98, 0xB8, 0xC0
+ENSURE, RUN, RELEASE, SOURCE_POINTER, THREAD_STATE, RUN_RESULT = 0xC8, 0xD0, 0xD8, 0xE0, 0xE8, 0xF0
+THREAD_ID, SELF, DETACH, INITIALIZED = 0xF8, 0x100, 0x108, 0x110
+CLAIM, RAN_BY, FINISHED, RETURNED = 0x118, 0x120, 0x128, 0x130
+QUEUED, BORROWED, SIZE, REPORT = 0x138, 0x140, 0x148, 0x400
+
+GAP_FROM, GAP_TO, GAP_MARGIN = 0x100000000, 0x7FFFFFFF0000, 0x2000000
+STAGE_SIZE = code.STAGE_CONSTANTS + 12 * 8
+ATTEMPTS = 40
+
+T = TypeVar("T")
+
+
+class Call(NamedTuple):
+    """What a borrowed thread is to call: one C function."""
+
+    function: int
+    arguments: tuple[int, int, int, int]
+
+
+def poll(condition: Callable[[], T], seconds: float) -> T | None:
+    """Wait for `condition` to become true; its value, or None after `seconds`."""
+    end = time.monotonic() + seconds
+    pause = 0.0001
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > end:
+            return None
+        time.sleep(pause)
+        pause = min(pause * 1.5, 0.01)
+
+
+class Region:
+    """The region at `base` in the target."""
+
+    def __init__(self, target: Target, base: int) -> None:
+        self.target, self.base = target, base
+        self._memory: Memory = target.memory
+
+    def get(self, offset: int) -> int:
+        """A word of the data page."""
+        return self._memory.word(self.base + DATA + offset)
+
+    def put(self, offset: int, value: int) -> None:
+        """Set a word of the data page."""
+        self._memory.put_word(self.base + DATA + offset, value)
+
+    @property
+    def report_address(self) -> int:
+        """Where the bootstrap writes why the agent could not start."""
+        return self.base + DATA + REPORT
+
+    def report(self) -> str:
+        """Why the agent could not start, empty while there is nothing to say."""
+        text = self._memory.read(self.report_address, REPORT_SIZE)
+        return text.partition(b"\0")[0].decode(errors="replace").strip()
+
+    def prepare(self, source: bytes) -> None:
+        """Put `source` in, and the words back to where they start. The region must be idle."""
+        self.put(CLAIM, 1)
+        self._memory.write(self.base + SOURCE, source + b"\0")
+        self._memory.write(self.report_address, bytes(REPORT_SIZE))
+        for offset in (DONE, THREAD_STATE, RUN_RESULT, RAN_BY, FINISHED):
+            self.put(offset, 0)
+        self.put(CLAIM, 0)
+
+    def cancel(self) -> bool:
+        """Claim the source, so that it never runs; False when it has run, or runs now."""
+        self.put(CLAIM, 1)
+        time.sleep(0.001)
+        return not self.get(RAN_BY)
+
+    def queue(self, window: Window, vector_state: bytes, call: Call) -> None:
+        """Send the thread in `window` through the stub: one call, then back to where it was."""
+        back = window.back
+        saved = (
+            *(back.r15, back.r14, back.r13, back.r12, back.rbp, back.rbx, back.r11, back.r10, back.r9, back.r8),
+            *(back.rax, back.rcx, back.rdx, back.rsi, back.rdi, back.eflags & ~0x100, back.rsp, back.rip),
+        )
+        for index, value in enumerate(saved):
+            self.put(8 * index, value)
+        symbols = self.target.symbols
+        words = {
+            FUNCTION: call.function,
+            RESULT: 0,
+            DONE: 0,
+            ENSURE: symbols["PyGILState_Ensure"],
+            RUN: symbols["PyRun_SimpleStringFlags"],
+            RELEASE: symbols["PyGILState_Release"],
+            SOURCE_POINTER: self.base + SOURCE,
+            SELF: symbols.get("pthread_self", 0),
+            DETACH: symbols.get("pthread_detach", 0),
+            INITIALIZED: symbols["Py_IsInitialized"],
+            QUEUED: self.get(QUEUED) + 1,
+            BORROWED: window.tid,
+        }
+        words.update({ARGUMENTS + 8 * index: value for index, value in enumerate(call.arguments)})
+        for offset, value in words.items():
+            self.put(offset, value)
+        self._memory.write(self.base + VECTOR_STATE, vector_state)
+        window.go(self.base + code.REGION_ENTRY, self.base + STACK_TOP)
+
+    def refused(self) -> None:
+        """The call queued last was refused: nothing will return from it."""
+        self.put(QUEUED, self.get(QUEUED) - 1)
+
+    def result(self) -> int:
+        """What the C function returned, as an int."""
+        return ctypes.c_int32(self.get(RESULT) & 0xFFFFFFFF).value
+
+    def idle(self) -> bool:
+        """Whether nothing of an earlier attach can still use the region."""
+        queued = self.get(QUEUED)
+        if queued != self.get(RETURNED):
+            return False
+        if queued == 0 and not self.get(BORROWED):
+            return True
+        return self.get(DONE) == 1 and settled(self.target, self.get(BORROWED), self.base, self.get(SIZE))
+
+
+def settled(target: Target, tid: int, start: int, size: int) -> bool:
+    """Whether thread `tid` is outside [start, start + size): seen asleep elsewhere, else by a look at its registers."""
+
+    def away() -> bool:
+        call = threads.sleeping_in(target.pid, tid)
+        return call is not None and call.address is not None and not start <= call.address < start + size
+
+    if not tid or poll(away, 0.005):
+        return True
+    if tid not in procfs.threads(target.pid):
+        return True
+    try:
+        with Window(target.pid, target.memory, tid, None) as window:
+            return not start <= window.registers.rip < start + size
+    except Retry:
+        return tid not in procfs.threads(target.pid)
+
+
+def find(target: Target, source: bytes) -> Region | None:
+    """The region that an earlier attach left, when it is idle and has room for `source`."""
+    for mapping, following in itertools.pairwise(target.maps):
+        if (
+            mapping.permissions == "r-xp"
+            and mapping.inode == "0"
+            and mapping.end - mapping.start == PAGE
+            and following.start == mapping.end
+            and following.permissions == "rw-p"
+            and target.memory.read(mapping.start, len(code.REGION)) == code.REGION
+        ):
+            region = Region(target, mapping.start)
+            size = region.get(SIZE)
+            if SOURCE + len(source) < size <= following.end - mapping.start and region.idle():
+                return region
+    return None
+
+
+def create(target: Target, source: bytes) -> Region:
+    """Have the target map a region, by a borrowed thread that runs the first stage."""
+    size = (SOURCE + max(SOURCE_ROOM, len(source) + 1) + PAGE - 1) & ~(PAGE - 1)
+    padding = _padding(target)
+    before = target.memory.read(padding, STAGE_SIZE)
+    for attempt in range(ATTEMPTS):
+        base = _gap(target, size)
+        candidates = threads.sleepers(target.pid, may_allocate=False)
+        if candidates:
+            _, tid, system_call = candidates[attempt % min(len(candidates), 4)]
+        elif attempt < 3:
+            time.sleep(0.002)  # one may go to sleep
+            continue
+        else:
+            tid, system_call = target.pid, None
+        try:
+            with Window(target.pid, target.memory, tid, system_call) as window:
+                target.memory.write(padding, _stage(window, base, size))
+                window.go(padding, window.registers.rsp)
+        except Retry:
+            continue
+        mapped = poll(lambda: _code_mapped(target, base), 1.0)  # noqa: B023 - used before the next turn
+        if settled(target, tid, padding, STAGE_SIZE):
+            target.memory.write(padding, before)
+        if not mapped:
+            raise SyscallRefusedError(target.pid)
+        region = Region(target, base)
+        region.put(SIZE, size)
+        target.memory.write(base, code.REGION)
+        return region
+    raise NoThreadError(target.pid, "none sleeps in a call that can be interrupted")
+
+
+def _stage(window: Window, base: int, size: int) -> bytes:
+    back = window.back
+    values = (base, size, *(back.rdi, back.rsi, back.rdx, back.r10, back.r8, back.r9, back.rax, back.rcx, back.r11))
+    constants = b"".join(value.to_bytes(8, "little") for value in (*values, back.rip))
+    return code.STAGE[: code.STAGE_CONSTANTS] + constants
+
+
+def _code_mapped(target: Target, base: int) -> bool:
+    return any(mapping.start == base and mapping.permissions == "r-xp" for mapping in procfs.maps(target.pid))
+
+
+def _padding(target: Target) -> int:
+    """Zero bytes between the end of a library's code and the end of its last executable page."""
+    for mapping in target.maps:
+        if mapping.permissions.startswith("r-x") and mapping.inode != "0":
+            try:
+                tail = target.memory.read(mapping.end - PAGE, PAGE)
+            except OSError:
+                continue
+            zeros = len(tail) - len(tail.rstrip(b"\0"))
+            if zeros >= STAGE_SIZE + 64:
+                return mapping.end - (zeros - 32 & ~15)
+    raise NoRoomError(target.pid, "no library has padding after its code")
+
+
+def _gap(target: Target, size: int) -> int:
+    """A free range of addresses, well away from its neighbours."""
+    previous = GAP_FROM
+    for mapping in procfs.maps(target.pid):
+        if mapping.start > GAP_TO:
+            break
+        if mapping.start - previous > size + 2 * GAP_MARGIN:
+            return (previous + GAP_MARGIN) & ~(PAGE - 1)
+        previous = max(previous, mapping.end)
+    raise NoRoomError(target.pid, "no free address range")
