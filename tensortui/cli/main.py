@@ -1,0 +1,84 @@
+"""The `tensortui` command: finds the subcommand, runs it, and turns what goes wrong into one line and an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NoReturn
+
+from tensortui.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE, TensortuiError, UsageError
+from tensortui.version import VERSION
+
+COMMANDS = ("attach", "run", "ps", "snapshot", "demo", "detach")
+DESCRIPTION = "Attach to a running PyTorch process and see its tensors, storages and memory, live, in the terminal."
+EPILOG = """\
+To start:  tensortui demo            a small training process to look at
+           tensortui attach          choose one of the running PyTorch processes
+
+Exit codes: 0 fine, 1 failed, 2 usage or an unreadable file, 130 interrupted.
+"""
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are those of every other failure: one line, then what to do."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise what argparse found wrong as a UsageError."""
+        raise UsageError(message, f"See `{self.prog} --help`.")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of the whole command line; each command's module adds its own arguments."""
+    parser = Parser(
+        prog="tensortui", description=DESCRIPTION, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--version", action="version", version=f"tensortui {VERSION}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
+    for name in COMMANDS:
+        module = import_module(f"tensortui.cli.{name}")
+        summary, _, details = (module.__doc__ or "").partition("\n")
+        command = commands.add_parser(
+            name,
+            help=summary,
+            description=f"{summary}\n{details}".strip(),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        module.add_arguments(command)
+        command.set_defaults(run=module.run)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line `argv` (sys.argv's by default) and return the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a terminal or pipe that cannot show a character gets its escape
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        parser = build_parser()
+        arguments = parser.parse_args(argv)
+        if arguments.command is None:
+            parser.print_help(sys.stderr)
+            return EXIT_USAGE
+        code = int(arguments.run(arguments))
+        sys.stdout.flush()
+        return code
+    except TensortuiError as error:
+        return _report(error)
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has left. Python would complain once more when it closes stdout at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_FAILED
+
+
+def _report(error: TensortuiError) -> int:
+    from tensortui.cli.text import printable
+
+    print(f"tensortui: {printable(error.cause)}", file=sys.stderr)
+    if error.next_step:
+        print(printable(error.next_step), file=sys.stderr)
+    return error.exit_code

@@ -1,0 +1,71 @@
+"""Start a Python program with the agent in it, and look at its tensors.
+
+The program runs exactly as `python PROG ARGS...` (or `python -m MODULE ARGS...`) would run it. Its output goes to a log
+file, and the viewer opens. Quitting the viewer leaves the program running, and says its pid and log.
+
+With --no-viewer the program keeps this terminal, its signals and its exit status, and the agent waits for viewers:
+open one elsewhere with `tensortui attach PID`. This way works where attaching to a running process is not allowed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from tensortui.cli.program import Program, command_line, replace_this_process
+from tensortui.cli.target import require_terminal
+
+AGENT_SECONDS = 15.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `tensortui run`."""
+    parser.add_argument("--no-viewer", action="store_true", help="only start the program; the agent waits for viewers")
+    parser.add_argument("--python", metavar="EXE", default=sys.executable, help="the interpreter (default: this one)")
+    parser.add_argument(
+        "--log", metavar="FILE", type=Path, help="where the program's output goes while the viewer is open"
+    )
+    parser.add_argument(
+        "--budget", type=float, default=1.0, metavar="PERCENT", help="the part of its time for the agent (default 1)"
+    )
+    parser.add_argument("-m", dest="module", action="store_true", help="PROG is a module, as in python -m")
+    parser.add_argument("program", metavar="PROG", help="a Python file, or with -m a module")
+    parser.add_argument("arguments", metavar="ARGS", nargs=argparse.REMAINDER, help="the program's own arguments")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Start the program; then show the viewer, or get out of its way."""
+    command = command_line(arguments.python, arguments.module, arguments.program, arguments.arguments)
+    budget = arguments.budget / 100
+    if arguments.no_viewer:
+        replace_this_process(command, budget=budget)
+    require_terminal("tensortui run --no-viewer PROG ARGS...")
+    log = arguments.log or default_log(arguments.program)
+    program = Program.start(command, log, agent=True, budget=budget)
+    from tensortui.cli.viewer import view
+
+    try:
+        view(program.wait_for_agent(AGENT_SECONDS), log=program.log)
+    finally:
+        tell(program)
+    return 0
+
+
+def default_log(program: str) -> Path:
+    """Where the output of `program` goes when no file was named: the user's folder for logs."""
+    import platformdirs
+
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    return Path(platformdirs.user_log_dir("tensortui", appauthor=False)) / f"{Path(program).stem}-{stamp}.log"
+
+
+def tell(program: Program) -> None:
+    """Say on stderr what has become of the program, now that the viewer is gone."""
+    ended = program.ended()
+    if ended is None:
+        print(f"tensortui: the program goes on as process {program.pid}; its output: {program.log}", file=sys.stderr)
+        print(f"Look again: `tensortui attach {program.pid}`. End it: `kill {program.pid}`.", file=sys.stderr)
+    else:
+        print(f"tensortui: the program {ended}; its output: {program.log}", file=sys.stderr)
