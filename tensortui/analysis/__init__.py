@@ -1,0 +1,1 @@
+"""Pure functions over the model: accounting, filtering, grouping, findings, the document."""

@@ -133,12 +133,17 @@ class Graph:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Which tensor ids are new, changed or gone since the sample before; `storages`: those of any of the three."""
+    """Which tensor ids are new, changed or gone since the sample numbered `since`.
+
+    `storages` are the storages that are any of the three. `since` is None where the source does not say what the
+    sample is compared with.
+    """
 
     new: frozenset[int] = frozenset()
     changed: frozenset[int] = frozenset()
     gone: frozenset[int] = frozenset()
     storages: frozenset[int] = frozenset()
+    since: int | None = None
 
 
 WAITING, SCANNING, LIVE = "waiting", "scanning", "live"
@@ -146,7 +151,7 @@ WAITING, SCANNING, LIVE = "waiting", "scanning", "live"
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The state of one process at `taken_at` (seconds since the epoch, UTC).
+    """The state of one process at `taken_at` (seconds since the epoch, UTC); `seq` counts up within one source.
 
     `phase` is "waiting" (torch is not imported yet), "scanning" (the first scan is under way; `progress` 0..1) or
     "live". `tensors` and `storages` map ids to records; ids are never reused within one source.

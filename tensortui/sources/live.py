@@ -259,8 +259,8 @@ class LiveSource:
 
     def _sample(self, header: Header) -> None:
         self._learn_process(header.get("process"))
-        tensors, storages, change = self._tables.take()
-        sample = messages.sample(header, self._process, tensors, storages, change)
+        sample = messages.sample(header, self._process, self._tables.take())
+        change = sample.change
         self._change = change if self._change is None else merge(self._change, change)
         self.latest = sample
         self._news.set()

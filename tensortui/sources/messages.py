@@ -30,6 +30,7 @@ from tensortui.wire.frames import Header, WireError
 
 MAX_NODES = 200_000
 MAX_LIST = 4096
+_LATEST = 253_402_300_000  # the year 9999
 
 _BYE = {
     "exit": ("the process is exiting", True),
@@ -93,18 +94,18 @@ def title(known: Process) -> str:
 def sample(
     header: Header,
     known: Process,
-    tensors: Mapping[int, Tensor],
-    storages: Mapping[int, Storage],
-    change: Change,
+    batch: tuple[int, Mapping[int, Tensor], Mapping[int, Storage], Change],
 ) -> Sample:
     """The sample that a `sample` message closes."""
+    seq, tensors, storages, change = batch
     phase = header.get("phase")
+    taken_at = number(header.get("taken_at"))
     progress = number(header.get("progress"))
     coverage = header.get("coverage")
     cost = header.get("cost")
     return Sample(
-        integer(header.get("seq")) or 0,
-        number(header.get("taken_at")) or time.time(),
+        seq,
+        time.time() if taken_at is None or not 0 < taken_at < _LATEST else taken_at,
         known,
         phase if phase in (LIVE, SCANNING, WAITING) else LIVE,
         None if progress is None else min(1.0, max(0.0, progress)),

@@ -38,6 +38,7 @@ class Tables:
         self._published: tuple[dict[int, Tensor], dict[int, Storage]] = (self._tensors, self._storages)
         self._touched: tuple[set[int], set[int]] = (set(), set())
         self._was_reset = False
+        self._taken = 0
         self._forget()
 
     def _forget(self) -> None:
@@ -89,8 +90,8 @@ class Tables:
         self._tensors, self._storages = {}, {}
         self._was_reset = True
 
-    def take(self) -> tuple[MappingProxyType[int, Tensor], MappingProxyType[int, Storage], Change]:
-        """Close the batch: both tables as they are now, never to change again, and what differs from the last."""
+    def take(self) -> tuple[int, MappingProxyType[int, Tensor], MappingProxyType[int, Storage], Change]:
+        """Close the batch: its number, both tables, never to change again, and what differs from the batch before."""
         before = self._published
         after = (self._tensors, self._storages)
         if self._was_reset:
@@ -99,11 +100,13 @@ class Tables:
         else:
             tensors, storages = self._touched
         new, changed, gone = _differences(tensors, before[0], after[0])
-        change = Change(new, changed, gone, frozenset().union(*_differences(storages, before[1], after[1])))
+        stored = frozenset[int]().union(*_differences(storages, before[1], after[1]))
+        change = Change(new, changed, gone, stored, self._taken or None)
+        self._taken += 1
         self._published = after
         self._touched = (set(), set())
         self._was_reset = False
-        return MappingProxyType(after[0]), MappingProxyType(after[1]), change
+        return self._taken, MappingProxyType(after[0]), MappingProxyType(after[1]), change
 
     def _own(self, which: int) -> None:
         """Copy a table before its first change since it was given away."""
@@ -212,7 +215,7 @@ def merge(first: Change, second: Change) -> Change:
     gone = (first.gone - second.new) | (second.gone - first.new)
     new = (first.new - second.gone) | (second.new - first.gone)
     changed = (first.changed | second.changed | (first.gone & second.new)) - new - gone
-    return Change(new, changed, gone, first.storages | second.storages)
+    return Change(new, changed, gone, first.storages | second.storages, first.since)
 
 
 def _differences(
@@ -255,10 +258,8 @@ def clean_text(value: Any) -> str | None:
     """A string of the peer, bounded, lone surrogates replaced: it can be encoded, nothing else about it is safe."""
     if not isinstance(value, str):
         return None
-    value = value if len(value) <= MAX_TEXT else value[:MAX_TEXT] + "…"
-    if value.isascii():
-        return value
-    return str(value.encode("utf-16-le", "surrogatepass"), "utf-16-le", "replace")
+    text = value if len(value) <= MAX_TEXT else value[:MAX_TEXT] + "…"
+    return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def clean_names(value: Any) -> tuple[str, ...]:

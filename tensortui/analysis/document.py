@@ -1,0 +1,149 @@
+"""The JSON document of schema 1: what scripts read, the same for a live process and a saved one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from typing import Any
+
+from tensortui.analysis.accounting import Accounts, Totals
+from tensortui.analysis.findings import Finding, find
+from tensortui.model import Graph, GraphNode, Sample, Storage, Tensor
+
+SCHEMA = 1
+
+Document = dict[str, Any]
+
+
+def document(
+    sample: Sample,
+    graph: Graph | None = None,
+    *,
+    accounts: Accounts | None = None,
+    findings: Sequence[Finding] | None = None,
+) -> Document:
+    """Build the document. `accounts` and `findings` are worked out where they are not given."""
+    accounts = accounts or Accounts(sample)
+    findings = find(sample, accounts, graph) if findings is None else findings
+    process = sample.process
+    out: Document = {
+        "schema": SCHEMA,
+        "taken_at": datetime.fromtimestamp(sample.taken_at, timezone.utc).isoformat().replace("+00:00", "Z"),
+        "process": {
+            "pid": process.pid,
+            "command": list(process.command),
+            "python": process.python,
+            "torch": process.torch,
+            "cuda": process.cuda,
+            "rank": process.rank,
+            "local_rank": process.local_rank,
+            "world_size": process.world_size,
+        },
+        "coverage": {"complete": sample.coverage.complete, "reasons": list(sample.coverage.reasons)},
+        "totals": _totals(accounts.totals),
+        "storages": [_storage(storage, accounts) for storage in sample.storages.values()],
+        "tensors": [_tensor(tensor) for tensor in sample.tensors.values()],
+        "findings": [_finding(finding) for finding in findings],
+        "cuda": None,
+        "transfers": None,
+    }
+    if graph is not None:
+        out["graph"] = {
+            "roots": list(graph.roots),
+            "nodes": [_node(node) for node in graph.nodes],
+            "cut": graph.cut,
+        }
+    return out
+
+
+def dumps(document: Document, *, indent: int | None = None) -> str:
+    """The document as text: ASCII, so that it is safe on every terminal and valid UTF-8 whatever the strings hold."""
+    return json.dumps(document, ensure_ascii=True, allow_nan=False, indent=indent)
+
+
+def _totals(totals: Totals) -> Document:
+    return {
+        "tensors": totals.tensors,
+        "storages": totals.storages,
+        "bytes": totals.bytes,
+        "by_category": dict(totals.by_category),
+        "by_device": dict(totals.by_device),
+        "by_backing": dict(totals.by_backing),
+    }
+
+
+def _storage(storage: Storage, accounts: Accounts) -> Document:
+    account = accounts.account(storage.id)
+    return {
+        "id": storage.id,
+        "device": storage.device,
+        "address": storage.address,
+        "bytes": storage.bytes,
+        "backing": storage.backing,
+        "live_bytes": None if account is None else account.live_bytes,
+        "category": "other" if account is None else account.category,
+        "tensors": [] if account is None else list(account.tensors),
+    }
+
+
+def _tensor(tensor: Tensor) -> Document:
+    return {
+        "id": tensor.id,
+        "storage": tensor.storage,
+        "names": list(tensor.names),
+        "type": tensor.type,
+        "shape": _list(tensor.shape),
+        "strides": _list(tensor.strides),
+        "offset": tensor.offset,
+        "dtype": tensor.dtype,
+        "device": tensor.device,
+        "layout": tensor.layout,
+        "bytes": tensor.bytes,
+        "distinct_bytes": tensor.distinct_bytes,
+        "contiguous": tensor.contiguous,
+        "memory_format": tensor.memory_format,
+        "flags": list(tensor.flags),
+        "requires_grad": tensor.requires_grad,
+        "is_leaf": tensor.is_leaf,
+        "version": tensor.version,
+        "grad_fn": tensor.grad_fn,
+        "category": tensor.category,
+        "python": tensor.python,
+    }
+
+
+def _list(value: tuple[int, ...] | None) -> list[int] | None:
+    return None if value is None else list(value)
+
+
+def _node(node: GraphNode) -> Document:
+    return {
+        "id": node.id,
+        "name": node.name,
+        "next": list(node.next),
+        "leaf": node.leaf,
+        "saved": [
+            {
+                "name": saved.name,
+                "tensor": saved.tensor,
+                "version_saved": saved.version_saved,
+                "version": saved.version,
+                "stale": saved.stale,
+                "hook": saved.hook,
+            }
+            for saved in node.saved
+        ],
+    }
+
+
+def _finding(finding: Finding) -> Document:
+    return {
+        "kind": finding.kind,
+        "severity": finding.severity,
+        "title": finding.title,
+        "tensors": list(finding.tensors),
+        "storages": list(finding.storages),
+        "evidence": dict(finding.evidence),
+        "advice": finding.advice,
+    }
