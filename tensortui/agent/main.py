@@ -12,11 +12,11 @@ EXIT_WAIT = 1.0  # what the target's exit may wait for the last word
 
 
 def start(options: Dict[str, Any]) -> None:
-    """Run the agent until it is detached, idle, or the target exits. Never raises, never prints."""
-    try:
-        agent = Agent(options)
-    except Exception:
-        return
+    """Run the agent until it is detached, idle, or the target exits; never prints.
+
+    Raises OSError where no socket can be had: the bootstrap catches it and tells the one who attached.
+    """
+    agent = Agent(options)
     over = _thread.allocate_lock()
     over.acquire()
     pid = os.getpid()

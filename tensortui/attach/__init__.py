@@ -2,6 +2,13 @@
 
 from tensortui.attach.attaching import attach
 from tensortui.attach.bootstrap import bootstrap_source
+from tensortui.attach.listening import listen
 from tensortui.attach.rendezvous import Endpoint, find_endpoint
 
-__all__ = ["Endpoint", "attach", "bootstrap_source", "find_endpoint"]
+__all__ = [
+    "Endpoint",
+    "attach",
+    "bootstrap_source",
+    "find_endpoint",
+    "listen",
+]

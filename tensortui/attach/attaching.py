@@ -18,15 +18,29 @@ from tensortui.attach import bootstrap, procfs
 from tensortui.attach.errors import (
     AgentFailedError,
     AgentSilentError,
+    ArchError,
+    AttachError,
     BusyError,
     GoneError,
+    NoRoomError,
+    NoThreadError,
+    PermissionDeniedError,
+    QueueRefusedError,
+    SyscallRefusedError,
+    ThreadStuckError,
     UnsupportedError,
 )
 from tensortui.attach.inject import Injection
 from tensortui.attach.region import poll
+from tensortui.attach.remote_exec import REMOTE_EXEC_VERSION, attach_by_remote_exec
 from tensortui.attach.rendezvous import Endpoint, find_endpoint
 from tensortui.attach.target import check_state
 
+# Failures after which nothing of ours can run in the target any more, so that another way may be tried.
+LEAVES_OTHER_WAYS = (
+    *(ArchError, NoRoomError, NoThreadError, PermissionDeniedError),
+    *(QueueRefusedError, SyscallRefusedError, ThreadStuckError),
+)
 ANSWER_SECONDS = 2.0  # at least, from the moment the bootstrap has run
 
 
@@ -40,11 +54,37 @@ def attach(pid: int, *, timeout: float = 5.0, budget: float = 0.01) -> Endpoint:
         check_state(pid)
     endpoint = find_endpoint(pid)
     if endpoint is None:
-        if sys.platform != "linux" or platform.machine() != "x86_64":
-            raise UnsupportedError(pid, "on this platform only Python 3.14 and later can be entered from outside")
-        with _alone(pid, timeout):
-            endpoint = find_endpoint(pid) or _inject(pid, timeout, budget)
+        with _alone(pid, timeout) if sys.platform == "linux" else contextlib.nullcontext():
+            endpoint = find_endpoint(pid) or _put_in(pid, timeout, budget)
     return replace(endpoint, seconds=time.monotonic() - started)
+
+
+def _put_in(pid: int, timeout: float, budget: float) -> Endpoint:
+    """Borrow a thread where that is possible, else let the target's own Python do it, if it knows how."""
+    if sys.platform == "linux" and platform.machine() == "x86_64":
+        try:
+            return _inject(pid, timeout, budget)
+        except LEAVES_OTHER_WAYS as error:
+            if not _knows_remote_exec(pid):
+                raise
+            refused: AttachError = error
+    else:
+        refused = UnsupportedError(pid, "on this platform only Python 3.14 and later can be entered from outside")
+        if not _knows_remote_exec(pid):
+            raise refused
+    try:
+        token = secrets.token_hex(16)
+        endpoint = attach_by_remote_exec(pid, timeout, budget, token)
+    except UnsupportedError as error:
+        raise error from refused
+    return replace(endpoint, token=token, fresh=True, how="remote_exec")
+
+
+def _knows_remote_exec(pid: int) -> bool:
+    from tensortui.attach import processes  # psutil, which a program that only listens need not have
+
+    info = processes.describe(pid)
+    return info is not None and info.python is not None and info.python >= REMOTE_EXEC_VERSION
 
 
 @contextlib.contextmanager

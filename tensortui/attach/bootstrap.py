@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import base64
 import functools
-import itertools
 import marshal
 import sys
 import tempfile
@@ -113,7 +112,8 @@ def pieces(text: str) -> Pieces:
         starts.append(min([node.lineno, *(decorator.lineno for decorator in decorators)]))
     cut: Pieces = []
     first = 1
-    for start, end in itertools.pairwise([*starts, len(lines) + 1]):
+    for index, start in enumerate(starts):
+        end = starts[index + 1] if index + 1 < len(starts) else len(lines) + 1
         if start > first and end - first > PIECE_LINES:
             cut.append((first, "\n".join(lines[first - 1 : start - 1]) + "\n"))
             first = start

@@ -12,6 +12,7 @@ import time
 from typing import Any, Dict, List, Optional, Tuple
 
 PAUSE = 0.0005  # lets go of the GIL between two pieces
+OTHER_SECONDS = 10.0
 
 
 class Modules:
@@ -121,8 +122,35 @@ def block_signals() -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
 
 
+def answers(paths: List[str]) -> bool:
+    """Whether an agent of this process accepts connections."""
+    import socket
+
+    for path in paths:
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+                client.settimeout(1.0)
+                client.connect(path)
+                return True
+        except OSError:
+            pass
+    return False
+
+
+def claim(key: str, me: object, paths: List[str]) -> bool:
+    """Become the one agent of this process; False when another one serves it. One that is about to end is awaited."""
+    end = time.monotonic() + OTHER_SECONDS
+    while sys.__dict__.setdefault(key, me) is not me:  # atomic, under the GIL
+        if answers(paths):
+            return False
+        if time.monotonic() > end:
+            raise RuntimeError("another agent is in this process and does not answer")
+        time.sleep(0.005)
+    return True
+
+
 def begin(payload: Dict[str, Any]) -> None:
-    """Run the agent in this thread until it ends. One agent a process: a second one finds the first and leaves."""
+    """Run the agent in this thread until it ends."""
     import os
 
     key = "_tensortui_%d" % os.getpid()  # with the pid, for a forked child inherits the name but not the agent
@@ -130,10 +158,10 @@ def begin(payload: Dict[str, Any]) -> None:
     modules = None
     try:
         block_signals()
-        if sys.__dict__.setdefault(key, me) is not me:
-            return
         options = dict(payload["options"])
         options.setdefault("path", socket_paths(payload["directories"]))
+        if not claim(key, me, options["path"]):
+            return
         modules = Modules(payload["sources"], payload["packages"])
         modules.load(payload["entry"]).start(options)
     except BaseException as error:
