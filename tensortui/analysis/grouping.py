@@ -1,0 +1,61 @@
+"""What tensors can be grouped by, besides their storage: category, module, shape."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from tensortui.model import Tensor
+
+NO_MODULE = "(no name)"
+
+# "row @ step() train.py:42": a frame local; what is behind the @ says where it lives.
+_LOCAL = re.compile(r"\S.* @ (?P<frame>.+)")
+# "exp_avg of model.weight": optimizer state; it belongs with its parameter.
+_STATE = re.compile(r"[\w\[\]'\"]+ of (?P<parameter>.+)")
+
+
+def module_of(name: str) -> str:
+    """The module, container or frame that holds the tensor of this name."""
+    local = _LOCAL.fullmatch(name)
+    if local:
+        return local["frame"]
+    state = _STATE.fullmatch(name)
+    if state:
+        name = state["parameter"]
+    name = name.removesuffix(".grad")
+    # Cut at the last dot or bracket outside quotes: what is left holds it.
+    quote = ""
+    cut = 0
+    depth = 0
+    for at, char in enumerate(name):
+        if quote:
+            quote = "" if char == quote and name[at - 1] != "\\" else quote
+        elif char in "'\"":
+            quote = char
+        elif char == "[":
+            cut = at if depth == 0 else cut
+            depth += 1
+        elif char == "]":
+            depth -= 1
+        elif char == "." and depth == 0:
+            cut = at
+    return name[:cut] or name
+
+
+def _module(tensor: Tensor) -> str:
+    return module_of(tensor.names[0]) if tensor.names else NO_MODULE
+
+
+def _shape(tensor: Tensor) -> str:
+    if tensor.shape is None:
+        return "shape n/a"
+    dims = ", ".join(map(str, tensor.shape)) + ("," if len(tensor.shape) == 1 else "")
+    return f"({dims}) {tensor.dtype or 'dtype n/a'} {tensor.device or 'device n/a'}"
+
+
+KEYS: dict[str, Callable[[Tensor], str]] = {
+    "category": lambda tensor: tensor.category,
+    "module": _module,
+    "shape": _shape,
+}
