@@ -31,8 +31,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Start the demo program, attach to it, show the viewer, end the program."""
     programs = demo_programs()
     if arguments.list:
-        for name, path in programs.items():
-            print(f"{name:<8} {summary(path)}")
+        for name, program in programs.items():
+            print(f"{name:<8} {summary(program)}")
         return 0
     path = programs.get(arguments.name)
     if path is None:

@@ -76,9 +76,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _report(error: TensortuiError) -> int:
-    from tensortui.cli.text import printable
+    from tensortui.analysis.text import safe
 
-    print(f"tensortui: {printable(error.cause)}", file=sys.stderr)
+    print(f"tensortui: {safe(error.cause)}", file=sys.stderr)
     if error.next_step:
-        print(printable(error.next_step), file=sys.stderr)
+        print(safe(error.next_step), file=sys.stderr)
     return error.exit_code

@@ -51,7 +51,6 @@ del sys.modules["sitecustomize"], start
 import sitecustomize  # the environment's own, or the ImportError that site expects where there is none
 """
 POLL_SECONDS = 0.02
-FOREVER = float("inf")
 
 
 def command_line(python: str, module: bool, program: str, arguments: Sequence[str]) -> list[str]:
@@ -67,10 +66,11 @@ def command_line(python: str, module: bool, program: str, arguments: Sequence[st
 def environment_with_agent(environment: Mapping[str, str], *, budget: float) -> dict[str, str]:
     """Return `environment` such that a Python started with it begins by starting the agent, which stays to its end."""
     from tensortui.attach import bootstrap_source
+    from tensortui.attach.listening import STAYS
 
     original = environment.get("PYTHONPATH")
     folder = Path(tempfile.mkdtemp(prefix="tensortui-run-"))
-    bootstrap = bootstrap_source(budget=budget, idle_exit=FOREVER)
+    bootstrap = bootstrap_source(budget=budget, idle_exit=STAYS)
     (folder / "sitecustomize.py").write_text(SITECUSTOMIZE.format(original=original, bootstrap=bootstrap), "utf-8")
     path = f"{folder}{os.pathsep}{original}" if original else str(folder)
     return {**environment, "PYTHONPATH": path}
@@ -102,7 +102,7 @@ class Program:
             raise UsageError(
                 f"The log file {log} cannot be written: {error.strerror}.", "Give another with --log."
             ) from None
-        with open(descriptor, "wb") as output:
+        with os.fdopen(descriptor, "wb") as output:
             process = subprocess.Popen(
                 list(command),
                 stdin=subprocess.DEVNULL,

@@ -1,12 +1,22 @@
 """List the Python processes that can be attached to.
 
-Shown are the processes that have PyTorch loaded; with --all every Python process. Where attaching is not allowed, the
-reason stands in the last column.
+Shown are the processes that have PyTorch loaded; with --all every Python process. Where attaching is not possible, the
+reason stands below the table.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tensortui.attach.processes import ProcessInfo
+
+HEADINGS = ("pid", "user", "age", "threads", "rank", "GPU memory", "Python", "torch", "attach", "command")
+RIGHT = (0, 2, 3, 5)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -17,4 +27,59 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the processes."""
+    from tensortui.attach.processes import list_processes
+    from tensortui.gpu.processes import gpu_processes
+
+    used = gpu_processes().used
+    everything = [dataclasses.replace(each, gpu_memory=used.get(each.pid)) for each in list_processes()]
+    processes = everything if arguments.all else [each for each in everything if each.torch is not False]
+    if arguments.json:
+        print(json.dumps([dataclasses.asdict(each) for each in processes], ensure_ascii=True, indent=2))
+        return 0
+    if processes:
+        from tensortui.cli.table import terminal_width
+
+        print("\n".join(lines(processes, terminal_width())))
+    else:
+        print("No Python process with PyTorch is running." if everything else "No other Python process is running.")
+    if len(everything) > len(processes):
+        print(f"{len(everything) - len(processes)} Python processes without PyTorch: `tensortui ps --all`.")
     return 0
+
+
+def lines(processes: Sequence[ProcessInfo], width: int) -> list[str]:
+    """Return the table of `processes`, and below it why some cannot be attached to."""
+    from tensortui.analysis.text import safe
+    from tensortui.analysis.units import format_age, format_bytes
+    from tensortui.cli.table import table
+
+    rows = [
+        (
+            str(each.pid),
+            safe(each.user),
+            format_age(each.age),
+            "n/a" if each.threads is None else str(each.threads),
+            rank_text(each),
+            format_bytes(each.gpu_memory, none="-"),
+            "n/a" if each.python is None else "{}.{}".format(*each.python),
+            {True: "yes", False: "no", None: "n/a"}[each.torch],
+            "agent" if each.agent else "yes" if each.attachable else "no",
+            safe(command_text(each.command)),
+        )
+        for each in processes
+    ]
+    reasons = [f"{each.pid} cannot be attached to: {safe(each.why_not)}" for each in processes if not each.attachable]
+    return [*table(HEADINGS, rows, width, RIGHT), *reasons]
+
+
+def command_text(command: str) -> str:
+    """Return the command line with the interpreter's folder left out: what follows it says more."""
+    program, space, arguments = command.partition(" ")
+    return program.rpartition("/")[2] + space + arguments
+
+
+def rank_text(process: ProcessInfo) -> str:
+    """Return the rank in a distributed job, "-" outside one."""
+    if process.rank is None:
+        return "-"
+    return str(process.rank) if process.world_size is None else f"{process.rank}/{process.world_size}"

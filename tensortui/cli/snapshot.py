@@ -7,13 +7,11 @@ is connected to it. Nothing but the document goes to stdout.
 from __future__ import annotations
 
 import argparse
-import json
-import shutil
-import sys
 from typing import TYPE_CHECKING, Any
 
 from tensortui.cli.attach import add_attach_options
 from tensortui.cli.target import parse_pid
+from tensortui.errors import UsageError
 
 if TYPE_CHECKING:
     from tensortui.attach import Endpoint
@@ -30,6 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Attach, read everything once, print it, and leave."""
     pid = parse_pid(arguments.pid)
+    if arguments.graph and not arguments.json:
+        raise UsageError("The graph is part of the JSON document.", "Add --json.")
     import asyncio
 
     from tensortui.attach import attach
@@ -37,13 +37,14 @@ def run(arguments: argparse.Namespace) -> int:
     endpoint = attach(pid, timeout=arguments.timeout, budget=arguments.budget / 100)
     document = asyncio.run(read_document(endpoint, graph=arguments.graph))
     if arguments.json:
-        json.dump(document, sys.stdout, ensure_ascii=True, allow_nan=False, indent=2)
-        print()
+        from tensortui.analysis.document import dumps
+
+        print(dumps(document, indent=2))
     else:
         from tensortui.cli.summary import summary
+        from tensortui.cli.table import terminal_width
 
-        width = shutil.get_terminal_size((100, 40)).columns
-        print("\n".join(summary(document, width)))
+        print("\n".join(summary(document, terminal_width())))
     return 0
 
 

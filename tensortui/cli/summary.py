@@ -1,0 +1,70 @@
+"""The JSON document in a screenful of plain text: who, how much, whose, and the largest storages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tensortui.analysis.text import safe
+from tensortui.analysis.units import format_bytes
+from tensortui.cli.table import table
+
+LARGEST = 20
+NAMES_SHOWN = 3
+
+
+def summary(document: Mapping[str, Any], width: int) -> list[str]:
+    """Return the lines of the summary, at most `width` characters wide where the content allows."""
+    totals = document["totals"]
+    lines = [process_line(document["process"]), coverage_line(document["coverage"]), ""]
+    count = f"{totals['tensors']:,} tensors on {totals['storages']:,} storages"
+    lines.append(f"{count}, {format_bytes(totals['bytes'])} (each byte once)")
+    for title, shares in (("by category", totals["by_category"]), ("by device", totals["by_device"])):
+        parts = [
+            f"{safe(name)} {format_bytes(size)}" for name, size in sorted(shares.items(), key=lambda item: -item[1])
+        ]
+        lines.append(f"{title:<12} {', '.join(parts) or 'nothing'}")
+    return [*lines, "", *largest_storages(document, width)]
+
+
+def process_line(process: Mapping[str, Any]) -> str:
+    """Return who this is about."""
+    parts = [f"process {process['pid']}", safe(" ".join(process["command"]))]
+    parts.append(f"Python {process['python'] or 'n/a'}")
+    parts.append(f"torch {safe(process['torch'])}" if process["torch"] else "torch is not imported yet")
+    if process["rank"] is not None:
+        parts.append(f"rank {process['rank']} of {process['world_size'] or 'n/a'}")
+    return "  ".join(part for part in parts if part)
+
+
+def coverage_line(coverage: Mapping[str, Any]) -> str:
+    """Return whether every tensor was seen."""
+    if coverage["complete"]:
+        return "every live tensor that Python knows was seen"
+    return "not every tensor was seen: " + "; ".join(safe(reason) for reason in coverage["reasons"])
+
+
+def largest_storages(document: Mapping[str, Any], width: int) -> list[str]:
+    """Return a table of the largest storages and the names of what is on them."""
+    tensors = {tensor["id"]: tensor for tensor in document["tensors"]}
+    storages = sorted(document["storages"], key=lambda storage: -(storage["bytes"] or 0))
+    rows = []
+    for storage in storages[:LARGEST]:
+        names = [name for each in storage["tensors"] for name in tensors[each]["names"]]
+        shown = ", ".join(safe(name) for name in names[:NAMES_SHOWN]) or "(no name)"
+        more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+        rows.append(
+            (
+                format_bytes(storage["bytes"]),
+                format_bytes(storage["live_bytes"]),
+                safe(storage["device"]),
+                storage["category"],
+                str(len(storage["tensors"])),
+                shown + more,
+            )
+        )
+    if not rows:
+        return []
+    lines = table(("storage", "in use", "device", "category", "tensors", "names"), rows, width, right=(0, 1, 4))
+    left_out = len(storages) - len(rows)
+    return [*lines, f"and {left_out:,} smaller storages"] if left_out else lines
