@@ -1,0 +1,252 @@
+"""What hangs directly below an object, told without running any code of the target.
+
+Every access goes through the methods of the builtin base type (`dict.items(thing)`, never `thing.items()`), through
+the descriptors of slots, or through the `__dict__` descriptor that the interpreter itself made for the class. Types
+are told apart by their flags and their method resolution order, by identity: `isinstance` asks the object.
+"""
+
+import collections
+import functools
+import gc
+import types
+from itertools import chain, islice, repeat
+from typing import Any, Dict, Iterator, List, Optional, Tuple
+
+from tensortui.agent import labels
+
+HEAD, TAIL = 16_000, 4_000  # entries that are looked at, from either end of one container
+Entry = Tuple[int, Any, Any]  # style, key, child
+Entries = Iterator[Entry]
+
+# How a child is written, and what it is there.
+ATTRIBUTE, ITEM, ELEMENT, VARIABLE, SUBMODULE, PARAMETER, BUFFER = range(7)
+
+LEAF, DICT, LIST, TUPLE, SET, DEQUE, OBJECT, MODULE, OPTIMIZER, FUNCTION, METHOD, PARTIAL, TENSOR, LEARNED = range(14)
+
+type_flags = type.__dict__["__flags__"].__get__
+type_mro = type.__dict__["__mro__"].__get__
+type_dict = type.__dict__["__dict__"].__get__
+module_dict = vars(types.ModuleType)["__dict__"].__get__
+_HEAP_TYPE, _LIST, _TUPLE, _DICT, _TYPE = 1 << 9, 1 << 25, 1 << 26, 1 << 29, 1 << 31
+_ATOMS = 1 << 24 | 1 << 27 | 1 << 28 | 1 << 30 | _TYPE  # integers, bytes, strings, exceptions, classes
+_EXACT = (
+    (types.FunctionType, FUNCTION),
+    (types.MethodType, METHOD),
+    (functools.partial, PARTIAL),
+)
+_FROM_BASE = ((collections.deque, DEQUE), (set, SET), (frozenset, SET))
+# What torch.nn.Module keeps in every module beside its tensors.
+_MODULE_OWN = frozenset((
+    "training", "_parameters", "_buffers", "_modules", "_non_persistent_buffers_set", "_backward_pre_hooks",
+    "_backward_hooks", "_is_full_backward_hook", "_forward_hooks", "_forward_hooks_with_kwargs",
+    "_forward_hooks_always_called", "_forward_pre_hooks", "_forward_pre_hooks_with_kwargs", "_state_dict_hooks",
+    "_state_dict_pre_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks",
+))  # fmt: skip
+
+
+class Kinds:
+    """Tells what an object is for a walk, by its type, remembered by the id of the type for one pass."""
+
+    def __init__(self, bases: List[Tuple[Optional[type], int]]) -> None:
+        """Take torch's base classes with their kinds, the most special first; None where torch has none."""
+        self._bases = bases
+        self._known = {id(one): LEAF for one in (str, int, float, bool, bytes, complex, type(None), type)}
+
+    def of(self, thing: Any) -> int:
+        """Return the kind of `thing`."""
+        kind = type(thing)
+        known = self._known.get(id(kind))
+        if known is None:
+            known = self._known[id(kind)] = self._tell(kind)
+        return known
+
+    def _tell(self, kind: type) -> int:
+        flags = type_flags(kind)
+        if flags & _ATOMS:
+            return LEAF
+        for exact, found in _EXACT:
+            if kind is exact:
+                return found
+        order = type_mro(kind)
+        for base, found in self._bases:
+            if base is not None and any(one is base for one in order):
+                return found
+        if flags & _DICT:
+            return DICT
+        if flags & _LIST:
+            return LIST
+        if flags & _TUPLE:
+            return TUPLE
+        for base, found in _FROM_BASE:
+            if any(one is base for one in order):
+                return found
+        if flags & _HEAP_TYPE and not any(one is types.ModuleType for one in order):
+            return OBJECT
+        return LEAF
+
+    def all_leaves(self, things: Iterator[Any]) -> bool:
+        """Whether none of `things` can lead to a tensor."""
+        known = self._known
+        return all(known.get(one) == LEAF for one in set(map(id, map(type, things))))
+
+
+def children(thing: Any, kind: int, kinds: Kinds) -> Optional[Entries]:
+    """Return what hangs below `thing`, always in the same order; None where nothing of interest does."""
+    try:
+        return _children(thing, kind, kinds)
+    except Exception:
+        return None
+
+
+def _children(thing: Any, kind: int, kinds: Kinds) -> Optional[Entries]:
+    if kind in (LEAF, OPTIMIZER) or kind >= TENSOR:
+        return None
+    if kind == OBJECT:
+        return _attributes(thing)
+    if not gc.is_tracked(thing):
+        return None  # the interpreter itself says that only atoms are in it
+    if kind == DICT:
+        return items(thing)
+    if kind == LIST:
+        return _elements(thing, list, kinds)
+    if kind == TUPLE:
+        return _tuple(thing, kinds)
+    if kind == DEQUE:
+        return _elements(thing, collections.deque, kinds)
+    if kind == SET:
+        of = set if any(one is set for one in type_mro(type(thing))) else frozenset
+        return zip(repeat(ELEMENT), range(HEAD), of.__iter__(thing))
+    if kind == MODULE:
+        return module_entries(thing)
+    if kind == FUNCTION:
+        return _function(thing)
+    if kind == METHOD:
+        return iter([(ATTRIBUTE, "__self__", thing.__self__)])
+    if kind == PARTIAL:
+        parts = (("func", thing.func), ("args", thing.args), ("keywords", thing.keywords))
+        return iter([(ATTRIBUTE, name, part) for name, part in parts])
+    return None
+
+
+def items(thing: Any, style: int = ITEM) -> Entries:
+    """Return the entries of a dictionary: the first, then the last ones where it is very long."""
+    size = dict.__len__(thing)
+    keys, values = dict.keys(thing), dict.values(thing)
+    if size <= HEAD + TAIL:
+        return zip(repeat(style), keys, values)
+    last = islice(zip(repeat(style), reversed(keys), reversed(values)), TAIL)
+    return chain(islice(zip(repeat(style), keys, values), HEAD), last)
+
+
+def _elements(thing: Any, base: Any, kinds: Kinds) -> Optional[Entries]:
+    size = base.__len__(thing)
+    if size <= HEAD + TAIL:
+        if kinds.all_leaves(base.__iter__(thing)):
+            return None
+        return zip(repeat(ITEM), range(size), base.__iter__(thing))
+    head, tail = islice(base.__iter__(thing), HEAD), islice(base.__reversed__(thing), TAIL)
+    if kinds.all_leaves(chain(head, tail)):
+        return None
+    last = zip(repeat(ITEM), range(size - 1, -1, -1), islice(base.__reversed__(thing), TAIL))
+    return chain(zip(repeat(ITEM), range(HEAD), base.__iter__(thing)), last)
+
+
+def _tuple(thing: Any, kinds: Kinds) -> Optional[Entries]:
+    if kinds.all_leaves(islice(tuple.__iter__(thing), HEAD)):
+        return None
+    kind = type(thing)
+    if kind is not tuple:
+        for one in type_mro(kind):
+            fields = type_dict(one).get("_fields")
+            if type(fields) is tuple and len(fields) == tuple.__len__(thing):
+                return zip(repeat(ATTRIBUTE), fields, tuple.__iter__(thing))
+    return zip(repeat(ITEM), range(HEAD), tuple.__iter__(thing))
+
+
+def instance_dict(thing: Any) -> Optional[Dict[str, Any]]:
+    """Return the attribute dictionary of `thing`, read through the descriptor the interpreter made for its class."""
+    for one in type_mro(type(thing)):
+        found = type_dict(one).get("__dict__")
+        if found is not None:
+            if type(found) is not types.GetSetDescriptorType or found.__objclass__ is not one:
+                return None
+            space = found.__get__(thing)
+            return space if type(space) is dict else None
+    return None
+
+
+def _attributes(thing: Any) -> Optional[Entries]:
+    # Asking for `__dict__` makes CPython 3.11 and 3.12 lay the attributes out anew: only where something is in them.
+    kind = type(thing)
+    if not any(gc.is_tracked(one) for one in gc.get_referents(thing) if one is not kind):
+        return None
+    space = instance_dict(thing)
+    slots = _slots(thing)
+    if space:
+        entries = items(space, ATTRIBUTE)
+        return chain(entries, slots) if slots else entries
+    return iter(slots) if slots else None
+
+
+def _slots(thing: Any) -> List[Entry]:
+    found: List[Entry] = []
+    for one in type_mro(type(thing)):
+        if not type_flags(one) & _HEAP_TYPE:
+            continue
+        for name, member in type_dict(one).items():
+            if type(member) is types.MemberDescriptorType and name != "__weakref__":
+                try:
+                    found.append((ATTRIBUTE, name, member.__get__(thing)))
+                except AttributeError:
+                    pass
+    return found
+
+
+def is_dict(thing: Any) -> bool:
+    """Whether `thing` is a dictionary, told by its type alone."""
+    return bool(type_flags(type(thing)) & _DICT)
+
+
+def module_entries(thing: Any) -> Optional[Entries]:
+    """Return what is in a torch module: its tensors, its submodules, then its other attributes."""
+    space = instance_dict(thing)
+    if space is None:
+        return None
+    parts: List[Any] = []
+    for name, style in (("_parameters", PARAMETER), ("_buffers", BUFFER), ("_modules", SUBMODULE)):
+        part = space.get(name)
+        if part is not None and type_flags(type(part)) & _DICT and dict.__len__(part):
+            parts.append(items(part, style))
+    own = [
+        (ATTRIBUTE, name, value) for name, value in space.items() if gc.is_tracked(value) and name not in _MODULE_OWN
+    ]
+    if own:
+        parts.append(own)
+    return chain.from_iterable(parts)
+
+
+def _function(thing: Any) -> Optional[Entries]:
+    found: List[Entry] = []
+    if thing.__closure__:
+        for name, cell in zip(thing.__code__.co_freevars, thing.__closure__):
+            try:
+                found.append((ATTRIBUTE, "<closure>." + name, cell.cell_contents))
+            except ValueError:
+                pass
+    for name, part in (("__defaults__", thing.__defaults__), ("__kwdefaults__", thing.__kwdefaults__)):
+        if part:
+            found.append((ATTRIBUTE, name, part))
+    return iter(found) if found else None
+
+
+def written(prefix: str, style: int, name: Any) -> str:
+    """Return the name of the child `name` of what is called `prefix`."""
+    if style == ITEM:
+        return "%s[%s]" % (prefix, labels.key(name))
+    if style == ELEMENT:
+        return "%s{%d}" % (prefix, name)
+    if style == VARIABLE:
+        return prefix + labels.variable(name)
+    if style >= SUBMODULE:
+        return prefix + labels.member(name)
+    return prefix + labels.attribute(name)

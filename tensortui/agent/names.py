@@ -1,0 +1,196 @@
+"""Give the tensors their names: how the program itself would reach them."""
+
+import os
+import sys
+import sysconfig
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+from tensortui.agent import containers, labels, roles
+from tensortui.agent.census import Context, Work
+from tensortui.agent.containers import LEARNED, MODULE, OPTIMIZER, TENSOR, VARIABLE, Entries, Kinds
+from tensortui.agent.frames import Locals, stacks, thread_names
+from tensortui.agent.guard import Alone
+from tensortui.agent.walk import Root, Walk
+
+MAX_FRAMES = 200  # frames whose variables are named in one pass
+LIBRARY_DEPTH = 3
+
+_locals: Optional[Locals] = None
+
+
+def discover(context: Context) -> Work:
+    """Name everything that can be reached; yields between pieces of well under a millisecond."""
+    base = context.census.base
+    if base is None:
+        return False
+    kinds = make_kinds(context, base)
+    walk = Walk(context, kinds, base.__dict__["is_leaf"].__get__)
+    yield from _globals(walk, kinds, "__main__", True)
+    frames = Frames(walk, kinds, context.reasons)
+    yield from frames.name_all(False)
+    own, library = _module_names()
+    yield
+    for name in own:
+        yield from _globals(walk, kinds, name, False)
+    yield from roles.stray_modules(context, walk)
+    for name in library:
+        yield from _globals(walk, kinds, name, False, LIBRARY_DEPTH)
+    yield from frames.name_all(True)
+    yield from roles.Optimizers(context, kinds).name_all()
+    yield from roles.gradients(context, base)
+    if walk.cut:
+        context.reasons.append("names: there are more objects than are looked through for tensors")
+    return True
+
+
+def make_kinds(context: Context, base: type) -> Kinds:
+    """Return how this pass tells types apart."""
+    torch = context.torch
+    return Kinds(
+        [
+            (torch.nn.Parameter, LEARNED),
+            (base, TENSOR),
+            (torch.nn.Module, MODULE),
+            (torch.optim.Optimizer, OPTIMIZER),
+        ]
+    )
+
+
+def _globals(walk: Walk, kinds: Kinds, module: str, main: bool, depth: int = 0) -> Work:
+    """Name what the globals of a module lead to; modules first, so that their parameters get the short names."""
+    prefix = "" if main else labels.clip(labels.safe(module), labels.MAX_KEY) + "."
+
+    def everything() -> Optional[Entries]:
+        space = _namespace(module)
+        return None if space is None else containers.items(space, VARIABLE)
+
+    def modules() -> Optional[Entries]:
+        return only_modules(everything(), kinds)
+
+    for opener in (modules, everything):
+        root = Root(opener, prefix)
+        root.depth = depth or root.depth
+        yield from walk.below(root)
+
+
+def only_modules(entries: Optional[Entries], kinds: Kinds) -> Optional[Entries]:
+    """Return those of `entries` that are modules."""
+    return None if entries is None else (entry for entry in entries if kinds.of(entry[2]) == MODULE)
+
+
+def _namespace(name: str) -> Optional[Dict[str, Any]]:
+    module = sys.modules.get(name)
+    if module is None:
+        return None
+    try:
+        space = containers.module_dict(module)
+    except TypeError:  # something else was put into sys.modules
+        return None
+    return space if type(space) is dict else None
+
+
+def _module_names() -> Tuple[List[str], List[str]]:
+    """Return the imported modules worth a look: the program's own, and those of installed packages."""
+    paths = sysconfig.get_paths()
+    standard = tuple(os.path.join(paths[one], "") for one in ("stdlib", "platstdlib"))
+    installed = ("site-packages" + os.sep, "dist-packages" + os.sep)
+    own: List[str] = []
+    library: List[str] = []
+    for name in list(sys.modules):
+        if type(name) is not str or name == "__main__" or name.partition(".")[0] in ("torch", "tensortui", "numpy"):
+            continue
+        file = (_namespace(name) or {}).get("__file__")
+        if type(file) is not str:
+            continue
+        if any(one in file for one in installed):
+            library.append(name)
+        elif not file.startswith(standard):
+            own.append(name)
+    return own, library
+
+
+class Frames:
+    """Names the local variables of the frames of all threads."""
+
+    def __init__(self, walk: Walk, kinds: Kinds, reasons: List[str]) -> None:
+        """Calibrate once a process; a reason is noted where that fails."""
+        global _locals  # noqa: PLW0603
+        if _locals is None:
+            _locals = Locals()
+        self._locals = _locals
+        self._walk = walk
+        self._kinds = kinds
+        if not self._locals.usable:
+            reasons.append(self._locals.reason)
+
+    def name_all(self, library: bool) -> Work:
+        """Name the local variables of the program's frames, or those of library frames, where nameless."""
+        if not self._locals.usable:
+            return
+        with Alone():
+            found = self._list(library)
+        yield
+        for thread, place, suffix in found:
+            for opener in self._openers(thread, place, suffix):
+                root = Root(opener, "", suffix)
+                root.local = True
+                root.spare = library
+                yield from self._walk.below(root)
+
+    def _list(self, library: bool) -> List[Tuple[int, int, str]]:
+        """Return thread, place from the outermost frame and name suffix of the frames, innermost first."""
+        names = thread_names()
+        found: List[Tuple[int, int, str]] = []
+        for thread, frame in stacks().items():
+            stack = []
+            at: Any = frame
+            while at is not None:
+                stack.append((at.f_code, at.f_lineno))
+                at = at.f_back
+            for back, (code, line) in enumerate(stack):
+                if code.co_name == "<module>" or _is_library(code.co_filename) != library or len(found) >= MAX_FRAMES:
+                    continue
+                found.append((thread, len(stack) - 1 - back, _suffix(code, line, names.get(thread, ""))))
+        return found
+
+    def _openers(self, thread: int, place: int, suffix: str) -> List[Callable[[], Optional[Entries]]]:
+        def everything() -> Optional[Entries]:
+            frame = self._frame(thread, place, suffix)
+            if frame is None:
+                return None
+            return iter([(VARIABLE, name, value) for name, value in self._locals.of(frame)])
+
+        return [lambda: only_modules(everything(), self._kinds), everything]
+
+    @staticmethod
+    def _frame(thread: int, place: int, suffix: str) -> Any:
+        """Find the frame again; None when another function runs there by now."""
+        stack = []
+        at: Any = stacks().get(thread)
+        while at is not None:
+            stack.append(at)
+            at = at.f_back
+        if place >= len(stack):
+            return None
+        frame = stack[-1 - place]
+        return frame if _where(frame.f_code) in suffix else None
+
+
+def _where(code: Any) -> str:
+    return "%s() %s:" % (
+        labels.clip(labels.safe(code.co_name), 60),
+        labels.clip(labels.safe(os.path.basename(code.co_filename)), 60),
+    )
+
+
+def _suffix(code: Any, line: Optional[int], thread: str) -> str:
+    text = " @ %s%d" % (_where(code), line or 0)
+    return text + " [%s]" % labels.clip(labels.safe(thread), 40) if thread else text
+
+
+def _is_library(file: str) -> bool:
+    return (
+        "site-packages" in file
+        or "dist-packages" in file
+        or file.startswith(("<frozen", sysconfig.get_paths()["stdlib"]))
+    )

@@ -1,0 +1,210 @@
+"""Tensors by their role: optimizer state by its parameter, gradients, and modules that no variable leads to."""
+
+from functools import partial
+from itertools import islice
+from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
+
+from tensortui.agent import containers, labels
+from tensortui.agent.census import Context, Tracked, Work
+from tensortui.agent.containers import TENSOR, Entries, Kinds
+from tensortui.agent.guard import Alone
+from tensortui.agent.walk import Root, Walk
+from tensortui.wire.messages import GRADIENT, OPTIMIZER, PARAMETER, TENSOR_COLUMNS
+
+MAX_STATE = 64  # tensors that one parameter's state is looked through for
+REQUIRES_GRAD, IS_LEAF = ([name for name, _ in TENSOR_COLUMNS].index(one) for one in ("requires_grad", "is_leaf"))
+
+
+def name_of(context: Context, tracked: Optional[Tracked]) -> Optional[str]:
+    """Return the first name that this pass found for `tracked`."""
+    found = context.found.get(tracked.id) if tracked is not None else None
+    return found[1][0] if found is not None and found[1] else None
+
+
+class Numbering:
+    """Tells apart several objects of one class: `Linear`, `Linear#2`, ..."""
+
+    def __init__(self) -> None:
+        """Start counting."""
+        self._seen: Dict[str, int] = {}
+
+    def label(self, kind: type) -> str:
+        """Return the label of the next object of `kind`."""
+        name = labels.type_name(kind)
+        count = self._seen[name] = self._seen.get(name, 0) + 1
+        return name if count == 1 else "%s#%d" % (name, count)
+
+
+class Optimizers:
+    """One pass over the state and the parameter groups of every optimizer."""
+
+    def __init__(self, context: Context, kinds: Kinds) -> None:
+        """Start a pass whose finds go to `context`, after the parameters have got their names."""
+        self._context = context
+        self._kinds = kinds
+
+    def name_all(self) -> Work:
+        """Name what the optimizers hold; yields between the pieces."""
+        numbering = Numbering()
+        for ref in self._context.optimizers.refs():
+            optimizer = ref()
+            if optimizer is None:
+                continue
+            label = numbering.label(type(optimizer))
+            del optimizer
+            for entries in (_groups, _state):
+                done = 0
+                while True:
+                    with Alone() as alone:
+                        more = self._piece(ref, entries, label, done, alone)
+                    if more is None:
+                        break
+                    done = more
+                    yield
+
+    def _piece(self, ref: Any, entries: Callable[[Any], Optional[Entries]], label: str, done: int,
+               alone: Alone) -> Optional[int]:  # fmt: skip
+        """Deal with the entries after the first `done`; return how many are done, None when all are."""
+        found = entries(ref())
+        if found is None:
+            return None
+        try:
+            for number, key, value in islice(found, done, None):
+                if entries is _state:
+                    self._state_of(label, number, key, value)
+                else:
+                    self._group(label, number, key, value)
+                done += 1
+                if not done % 4 and alone.over():
+                    return done
+        except RuntimeError:  # it was changed while it was read
+            pass
+        return None
+
+    def _state_of(self, label: str, number: int, key: Any, value: Any) -> None:
+        context = self._context
+        owner = "%s.state[%d]" % (label, number)
+        if self._kinds.of(key) >= TENSOR:
+            owner = name_of(context, context.track(key)) or owner
+        else:
+            owner = "%s.state[%s]" % (label, labels.key(key))
+        for way, tensor in islice(self._tensors("", value), MAX_STATE):
+            tracked = context.track(tensor)
+            if tracked is not None:
+                context.note(tracked, labels.clip("%s of %s" % (way or "state", owner)), OPTIMIZER)
+
+    def _tensors(self, way: str, value: Any, depth: int = 3) -> Iterator[Tuple[str, Any]]:
+        kind = self._kinds.of(value)
+        if kind >= TENSOR:
+            yield way, value
+        elif depth:
+            for style, key, child in containers.children(value, kind, self._kinds) or ():
+                plain = not way and style == containers.ITEM and type(key) is str and key.isidentifier()
+                yield from self._tensors(key if plain else containers.written(way, style, key), child, depth - 1)
+
+    def _group(self, label: str, number: int, key: Any, value: Any) -> None:
+        """A tensor of a parameter group is a parameter, or a setting such as the learning rate."""
+        tracked = self._context.track(value) if self._kinds.of(value) >= TENSOR else None
+        if tracked is None:
+            return
+        place = "%s.param_groups[%d]" % (label, number)
+        if type(key) is int:
+            name = None if name_of(self._context, tracked) else "%s['params'][%d]" % (place, key)
+            self._context.note(tracked, name, PARAMETER)
+        else:
+            self._context.note(tracked, "%s of %s" % (labels.key(key).strip("'"), place), OPTIMIZER)
+
+
+def _state(optimizer: Any) -> Optional[Entries]:
+    """Return the entries of an optimizer's state: number, parameter, its state."""
+    space = containers.instance_dict(optimizer) if optimizer is not None else None
+    state = space.get("state") if space else None
+    if state is None or not containers.is_dict(state):
+        return None
+    return zip(range(dict.__len__(state)), dict.keys(state), dict.values(state))
+
+
+def _groups(optimizer: Any) -> Optional[Entries]:
+    """Return what is in the parameter groups of an optimizer: number of the group, key or place, value."""
+    space = containers.instance_dict(optimizer) if optimizer is not None else None
+    groups = space.get("param_groups") if space else None
+    return _group_entries(groups) if type(groups) is list else None
+
+
+def _group_entries(groups: List[Any]) -> Entries:
+    for number, group in enumerate(groups):
+        if not containers.is_dict(group):
+            continue
+        for key, value in zip(dict.keys(group), dict.values(group)):
+            if type(value) is list:
+                for place, one in enumerate(value):
+                    yield number, place, one
+            else:
+                yield number, key, value
+
+
+def stray_modules(context: Context, walk: Walk) -> Work:
+    """Name what is in the modules that no variable led to, by the names of their classes."""
+    inner: Set[int] = set()
+    strays = [ref for ref in context.modules.refs() if id(ref()) not in walk.visited]
+    yield
+    for ref in strays:
+        module = ref()
+        if module is not None:
+            space = containers.instance_dict(module) or {}
+            part: Any = space.get("_modules")
+            if containers.is_dict(part):
+                inner.update(id(one) for one in dict.values(part) if one is not module)
+            del space, part
+        del module
+        yield
+    numbering = Numbering()
+    for chosen in (lambda at: at not in inner, lambda at: True):
+        for ref in strays:
+            module = ref()
+            at, kind = id(module), type(module)
+            del module
+            if kind is type(None) or at in walk.visited or not chosen(at):
+                continue
+            walk.visited.add(at)
+            root = Root(partial(_module_entries, ref), numbering.label(kind))
+            yield from walk.below(root)
+
+
+def _module_entries(ref: Any) -> Optional[Entries]:
+    module = ref()
+    return None if module is None else containers.module_entries(module)
+
+
+def gradients(context: Context, base: type) -> Work:
+    """Name the gradients of all leaves. `.grad` is never read from a tensor that is not a leaf: that warns."""
+    requires_grad = base.__dict__["requires_grad"].__get__
+    is_leaf = base.__dict__["is_leaf"].__get__
+    grad = base.__dict__["grad"].__get__
+    plain = context.torch._C.DisableTorchFunctionSubclass
+    todo = list(context.census.by_id.values())
+    while todo:
+        with Alone() as alone, plain():
+            while todo and not alone.over():
+                for tracked in todo[-CHUNK:]:
+                    row = tracked.row
+                    if row is not None and not (row[REQUIRES_GRAD] and row[IS_LEAF]):
+                        continue
+                    tensor = tracked.ref()
+                    if tensor is None:
+                        continue
+                    try:
+                        found = grad(tensor) if requires_grad(tensor) and is_leaf(tensor) else None
+                    except Exception:
+                        found = None
+                    del tensor
+                    held = context.track(found) if found is not None else None
+                    del found
+                    if held is not None:
+                        owner = name_of(context, tracked)
+                        context.note(held, owner + ".grad" if owner else None, GRADIENT)
+                del todo[-CHUNK:]
+        yield
+
+
+CHUNK = 32

@@ -1,0 +1,155 @@
+"""Go through what hangs below a root in short pieces, holding nothing of the target between them.
+
+Between two pieces only positions are kept: how many entries of each level have been dealt with. The next piece opens
+the root again and descends to where the last one stopped. What the target changed meanwhile may be missed or met
+twice; the next pass makes up for it.
+"""
+
+from itertools import islice
+from typing import Any, Callable, List, Optional, Set, Tuple
+
+from tensortui.agent import containers, labels
+from tensortui.agent.census import Context, Work
+from tensortui.agent.containers import LEAF, LEARNED, MODULE, OPTIMIZER, TENSOR, Entries, Kinds
+from tensortui.agent.guard import Alone
+from tensortui.wire.messages import BUFFER, INPUT, OTHER, PARAMETER
+
+DEPTH = 6  # levels below a variable; a module inside a module does not count
+MAX_LEVELS = 40
+MAX_ENTRIES = 60_000  # below one root
+MAX_PASS = 400_000  # in one pass
+YOUNG = 30.0  # seconds for which a local leaf counts as an input batch
+CHECK_EVERY = 16  # entries between two looks at the clock
+
+Level = Tuple[str, Entries, int]  # name of what was opened, its entries, levels that may still be opened below
+Opener = Callable[[], Optional[Entries]]
+
+
+class Root:
+    """Where a walk starts, how names are made below it, and how far it has got."""
+
+    __slots__ = ("depth", "left", "local", "open", "path", "prefix", "spare", "suffix")
+
+    def __init__(self, open_root: Opener, prefix: str = "", suffix: str = "", depth: int = DEPTH) -> None:
+        """Names are `prefix`, the way to the tensor, `suffix`. `open_root` gives the same entries each time."""
+        self.open = open_root
+        self.prefix = prefix
+        self.suffix = suffix
+        self.depth = depth
+        self.left = MAX_ENTRIES
+        self.spare = False  # name only what has no name yet
+        self.local = False  # local variables: a young leaf is an input
+        self.path = [0]  # entries of each level that have been dealt with
+
+
+class Walk:
+    """One pass over everything that has a name. `visited` holds the ids of the containers that were opened."""
+
+    def __init__(self, context: Context, kinds: Kinds, is_leaf: Callable[[Any], bool]) -> None:
+        """Start a pass whose finds go to `context`; `is_leaf` reads that attribute of a tensor safely."""
+        self.visited: Set[int] = set()
+        self.cut = False
+        self._context = context
+        self._kinds = kinds
+        self._is_leaf = is_leaf
+        self._left = MAX_PASS
+
+    def below(self, root: Root) -> Work:
+        """Name the tensors below `root`; yields between the pieces."""
+        while True:
+            with Alone() as alone:
+                done = self._piece(root, alone)
+            if done:
+                return
+            yield
+
+    def _piece(self, root: Root, alone: Alone) -> bool:
+        """Go on from where the last piece stopped; True when there is nothing left."""
+        levels = self._descend(root)
+        count = 0
+        while levels:
+            prefix, entries, depth = levels[-1]
+            opened = False
+            try:
+                for style, key, child in entries:
+                    root.path[-1] += 1
+                    count += 1
+                    kind = self._kinds.of(child)
+                    if kind >= TENSOR:
+                        self._note(child, kind, style, containers.written(prefix, style, key), root)
+                    elif kind == OPTIMIZER:
+                        self._context.optimizers.add(child)
+                    elif kind != LEAF and depth and len(levels) < MAX_LEVELS and id(child) not in self.visited:
+                        below = containers.children(child, kind, self._kinds)
+                        if below is not None:
+                            self.visited.add(id(child))
+                            levels.append((containers.written(prefix, style, key), below, less(depth, kind, style)))
+                            root.path.append(0)
+                            opened = True
+                    if not count % CHECK_EVERY:
+                        if self._spent(root, CHECK_EVERY):
+                            return True
+                        if alone.over():
+                            return False
+                    if opened:
+                        break
+            except RuntimeError:  # it was changed while it was read
+                pass
+            if not opened:
+                levels.pop()
+                root.path.pop()
+        return True
+
+    def _spent(self, root: Root, entries: int) -> bool:
+        root.left -= entries
+        self._left -= entries
+        if root.left < 0 or self._left < 0:
+            self.cut = True
+            return True
+        return False
+
+    def _descend(self, root: Root) -> List[Level]:
+        """Open the root and what its path leads to; the path is cut where that is no longer there."""
+        entries = root.open()
+        if entries is None:
+            return []
+        levels: List[Level] = [(root.prefix, entries, root.depth)]
+        path = root.path
+        for place, done in enumerate(path):
+            prefix, entries, depth = levels[-1]
+            if place == len(path) - 1:
+                next(islice(entries, done, done), None)
+                break
+            entry = next(islice(entries, done - 1, done), None)
+            below = None
+            if entry is not None:
+                style, key, child = entry
+                kind = self._kinds.of(child)
+                below = containers.children(child, kind, self._kinds)
+            if below is None:
+                del path[place + 1 :]
+                break
+            levels.append((containers.written(prefix, style, key), below, less(depth, kind, style)))
+        return levels
+
+    def _note(self, tensor: Any, kind: int, style: int, name: str, root: Root) -> None:
+        context = self._context
+        tracked = context.track(tensor)
+        if tracked is None:
+            return
+        category = OTHER
+        if kind == LEARNED or style == containers.PARAMETER:
+            category = PARAMETER
+        elif style == containers.BUFFER:
+            category = BUFFER
+        elif root.local and context.clock() - tracked.born < YOUNG and self._is_leaf(tensor):
+            category = INPUT
+        found = context.found.get(tracked.id)
+        if root.spare and found is not None and found[1]:
+            return
+        context.note(tracked, labels.clip(name + root.suffix), category)
+
+
+def less(depth: int, kind: int, style: int) -> int:
+    """Return the levels left below a child: a module inside a module costs none."""
+    return depth if kind == MODULE and style == containers.SUBMODULE else depth - 1
