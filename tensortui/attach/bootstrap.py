@@ -29,15 +29,28 @@ IDLE_EXIT_SECONDS = 60.0
 
 Pieces = list[tuple[int, str]]
 
-# The target's own `exec`, in a dict of its own, on a raw thread: nothing of it is left when the thread ends. An
-# interrupt that arrives just here belongs to the program.
-TEMPLATE = """\
+# Run with a dict of its own for its names. An interrupt that arrives just here belongs to the program.
+START = """\
+def unpack(packed):
+    return __import__("zlib").decompress(__import__("binascii").a2b_base64(packed))
+def run():
+    names = globals()
+    try:
+        exec(unpack(loader), names)
+        begin(*[__import__("marshal").loads(unpack(names.pop(name))) for name in ("modules", "payload")])
+    except BaseException:
+        pass
+    names.clear()
 try:
-    __import__("_thread").start_new_thread(__import__("builtins").exec, (\
-"try:\\n    exec(__import__('zlib').decompress(__import__('binascii').a2b_base64(loader)), globals())\\n\
-    begin(__import__('marshal').loads(__import__('zlib').decompress(__import__('binascii').a2b_base64(payload))))\\n\
-except BaseException:\\n    pass\\n", \
-{{"__builtins__": __import__("builtins"), "__name__": "_tensortui", "loader": b"{loader}", "payload": b"{payload}"}}))
+    __import__("_thread").start_new_thread(run, ())
+except RuntimeError as error:
+    exec(unpack(loader), globals())
+    report("no thread could be started: %s" % error, __import__("marshal").loads(unpack(payload)))
+"""
+STATEMENT = """\
+try:
+    __import__("builtins").exec({start!r}, \
+{{"__name__": "_tensortui", "loader": b"{loader}", "modules": b"{modules}", "payload": b"{payload}"}})
 except KeyboardInterrupt:
     __import__("_thread").interrupt_main()
 except BaseException:
@@ -68,31 +81,39 @@ def bootstrap_source(
     `sources` replaces the modules that are sent (by name; ENTRY is the one whose `start(options)` is called).
     """
     payload = {
-        "sources": {name: pieces(text) for name, text in sources.items()} if sources else agent_sources(),
-        "packages": list(SENT_PACKAGES),
         "entry": ENTRY,
         "directories": socket_directories(),
         "options": {"token": token or "", "budget": budget, "version": VERSION, "idle_exit": idle_exit},
         "report_address": report_address,
         "report_path": report_path,
     }
-    return TEMPLATE.format(loader=_packed(_loader_text().encode()), payload=_packed(_marshalled(payload)))
+    sent = {name: pieces(text) for name, text in sources.items()} if sources else None
+    return STATEMENT.format(
+        start=START,
+        loader=_packed_loader(),
+        modules=_packed_agent() if sent is None else _packed(sent),
+        payload=_packed(payload),
+    )
 
 
-def _marshalled(payload: Any) -> bytes:
-    return marshal.dumps(payload, MARSHAL_VERSION)
+def _packed(value: Any) -> str:
+    return _text(marshal.dumps(value, MARSHAL_VERSION))
 
 
-def _packed(data: bytes) -> str:
-    return base64.b64encode(zlib.compress(data, 6)).decode("ascii")
+def _text(data: bytes) -> str:
+    return base64.b64encode(zlib.compress(data)).decode("ascii")
 
 
 @functools.cache
-def _loader_text() -> str:
-    return (PACKAGE / "attach" / "loader.py").read_text(encoding="utf-8")
+def _packed_loader() -> str:
+    return _text((PACKAGE / "attach" / "loader.py").read_bytes())
 
 
 @functools.cache
+def _packed_agent() -> str:
+    return _packed(agent_sources())
+
+
 def agent_sources() -> dict[str, Pieces]:
     """The modules that are sent: tensortui.agent and tensortui.wire, each in pieces."""
     sources = {}

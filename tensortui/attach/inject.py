@@ -6,6 +6,7 @@ thread is blocked in C with the GIL released; and `Py_AddPendingCall`, which the
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 
@@ -63,8 +64,11 @@ class Injection:
         """Have the source run; how: "thread" or "pending". Raises an AttachError, and then it never will run."""
         try:
             return self._run()
-        except OSError:
-            if not procfs.alive(self.pid):
+        except BaseException as error:
+            if self._region is not None:
+                with contextlib.suppress(OSError):
+                    self._region.cancel()
+            if isinstance(error, OSError) and not procfs.alive(self.pid):
                 raise GoneError(self.pid, "ended meanwhile") from None
             raise
 
@@ -126,20 +130,18 @@ class Injection:
         raise QueueRefusedError(self.pid)
 
     def _borrow(self, current: Region, way: str) -> tuple[Window, bytes]:
-        why = "none sleeps in a call that can be interrupted"
+        why = region.NO_SLEEPER
         for attempt in range(region.ATTEMPTS):
             candidates = threads.sleepers(self.pid, may_allocate=way == "thread")
             if way == "pending":
                 # up to 3.11 a pending call is noticed at once only when the main thread itself has added it
                 candidates = [sleeper for sleeper in candidates if sleeper.tid == self.pid]
-            if candidates:
-                _, tid, system_call = candidates[attempt % min(len(candidates), 4)]
-            elif way == "thread" or attempt < 3:
-                # pthread_create allocates: never from a thread that was caught anywhere
+                if not candidates and attempt >= 3:
+                    candidates = threads.running_main(self.pid)
+            if not candidates:
                 time.sleep(0.01 if way == "thread" else 0.002)
                 continue
-            else:
-                tid, system_call = self.pid, None
+            _, tid, system_call = candidates[attempt % min(len(candidates), 4)]
             if not region.settled(self._target, current.get(region.BORROWED), current.base, current.get(region.SIZE)):
                 why = "the one borrowed before is not back yet"
                 continue

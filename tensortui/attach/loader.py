@@ -1,29 +1,33 @@
 """The part of the bootstrap that runs first in the target: it runs the agent's modules from memory.
 
 Its source is sent, it is never imported there. Python 3.9 syntax, built-in modules alone. It must not raise, print,
-put a name into __main__ or a module into sys.modules. `payload` comes from bootstrap.py: the modules, cut into pieces
-that each compile in a moment (compile() holds the GIL), the options for the agent, and where to report a failure.
+put a name into __main__ or a module into sys.modules. What `begin` is given comes from bootstrap.py: the modules, cut
+into pieces that each compile in a moment (compile() holds the GIL); the options for the agent; where to report why it
+could not start.
 """
 
-# ruff: noqa: UP006, UP031, UP035, UP045, PTH123 - it also runs where Python is 3.9
+# ruff: noqa: UP006, UP031, UP035, PTH123 - it also runs where Python is 3.9
 
 import sys
 import time
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Tuple
+
+Sources = Dict[str, List[Tuple[int, str]]]  # the (line, text) pieces of each module
 
 PAUSE = 0.0005  # lets go of the GIL between two pieces
 OTHER_SECONDS = 10.0
+REPORT_SIZE = 0xC00
 
 
 class Modules:
     """The agent's modules: an __import__ that finds them, and leaves every other name to the real one."""
 
-    def __init__(self, sources: Dict[str, List[Tuple[int, str]]], packages: List[str]) -> None:
-        """Each source is a list of (line, text) pieces."""
+    def __init__(self, sources: Sources) -> None:
+        """The packages among them are those that others lie in."""
         import builtins
 
         self._sources = sources
-        self._packages = packages
+        self._packages = {name.rpartition(".")[0] for name in sources} | {"tensortui"}
         self._loaded: Dict[str, Any] = {}
         self._real = builtins.__import__
         self._builtins = dict(builtins.__dict__, __import__=self.find)
@@ -93,11 +97,12 @@ def socket_paths(directories: List[str]) -> List[str]:
     return ["%s/tensortui-%d/%s" % (directory, os.geteuid(), name) for directory in directories]
 
 
-def report(text: str, address: Optional[int], size: int, path: Optional[str]) -> None:
+def report(text: str, payload: Dict[str, Any]) -> None:
     """Say why the agent could not start, where the one who sent us looks for it."""
     import os
 
-    data = text.encode("utf-8", "replace")[: size - 1] + b"\0"
+    address, path = payload["report_address"], payload["report_path"]
+    data = text.encode("utf-8", "replace")[: REPORT_SIZE - 1] + b"\0"
     try:
         if address:
             file = os.open("/proc/self/mem", os.O_RDWR | os.O_CLOEXEC)
@@ -149,7 +154,7 @@ def claim(key: str, me: object, paths: List[str]) -> bool:
     return True
 
 
-def begin(payload: Dict[str, Any]) -> None:
+def begin(sources: Sources, payload: Dict[str, Any]) -> None:
     """Run the agent in this thread until it ends."""
     import os
 
@@ -162,7 +167,7 @@ def begin(payload: Dict[str, Any]) -> None:
         options.setdefault("path", socket_paths(payload["directories"]))
         if not claim(key, me, options["path"]):
             return
-        modules = Modules(payload["sources"], payload["packages"])
+        modules = Modules(sources)
         modules.load(payload["entry"]).start(options)
     except BaseException as error:
         where = error.__traceback__
@@ -173,7 +178,7 @@ def begin(payload: Dict[str, Any]) -> None:
             said = str(error)
         except BaseException:
             said = ""
-        report(type(error).__name__ + ": " + said + at, payload["report_address"], 0xC00, payload["report_path"])
+        report(type(error).__name__ + ": " + said + at, payload)
         where = None
     finally:
         if sys.__dict__.get(key) is me:

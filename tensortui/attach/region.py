@@ -39,6 +39,7 @@ QUEUED, BORROWED, SIZE, REPORT = 0x138, 0x140, 0x148, 0x400
 GAP_FROM, GAP_TO, GAP_MARGIN = 0x100000000, 0x7FFFFFFF0000, 0x2000000
 STAGE_SIZE = code.STAGE_CONSTANTS + 12 * 8
 ATTEMPTS = 40
+NO_SLEEPER = "none sleeps in a call that can be interrupted"
 
 T = TypeVar("T")
 
@@ -196,13 +197,12 @@ def create(target: Target, source: bytes) -> Region:
     for attempt in range(ATTEMPTS):
         base = _gap(target, size)
         candidates = threads.sleepers(target.pid, may_allocate=False)
-        if candidates:
-            _, tid, system_call = candidates[attempt % min(len(candidates), 4)]
-        elif attempt < 3:
+        if not candidates and attempt >= 3:
+            candidates = threads.running_main(target.pid)
+        if not candidates:
             time.sleep(0.002)  # one may go to sleep
             continue
-        else:
-            tid, system_call = target.pid, None
+        _, tid, system_call = candidates[attempt % min(len(candidates), 4)]
         try:
             with Window(target.pid, target.memory, tid, system_call) as window:
                 target.memory.write(padding, _stage(window, base, size))
@@ -218,7 +218,7 @@ def create(target: Target, source: bytes) -> Region:
         region.put(SIZE, size)
         target.memory.write(base, code.REGION)
         return region
-    raise NoThreadError(target.pid, "none sleeps in a call that can be interrupted")
+    raise NoThreadError(target.pid, NO_SLEEPER)
 
 
 def _stage(window: Window, base: int, size: int) -> bytes:

@@ -76,6 +76,11 @@ def sleepers(pid: int, *, may_allocate: bool) -> list[Sleeper]:
     return sorted(found)
 
 
+def running_main(pid: int) -> list[Sleeper]:
+    """The main thread, when it is on a processor: it may be stopped too, but not to allocate memory."""
+    return [Sleeper(0, pid, None)] if procfs.state(pid, pid) == "R" else []
+
+
 def restartable_sleep(pid: int, tid: int) -> bool:
     """Whether the thread sleeps in a system call that ends by itself only when what it waits for comes."""
     call = sleeping_in(pid, tid)

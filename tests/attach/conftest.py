@@ -1,0 +1,191 @@
+"""Real programs to attach to, under every CPython that is found here."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tensortui.attach import Endpoint
+from tensortui.wire.frames import Decoder, encode
+from tensortui.wire.messages import PROTOCOLS
+
+PROGRAMS = Path(__file__).parent / "programs"
+VERSIONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
+PATIENCE = 30.0
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="borrows threads, which is for Linux alone")
+
+
+def wait_for(condition: Callable[[], Any], what: str = "the condition") -> Any:
+    """Wait until `condition` holds; its value."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.002)
+    raise AssertionError(f"{what} did not come within {PATIENCE:.0f} s")
+
+
+def _version_of(command: str) -> str:
+    code = "import sys; print('%d.%d' % sys.version_info[:2], sys.implementation.name)"
+    try:
+        run = subprocess.run([*command.split(), "-c", code], capture_output=True, text=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    version, name = run.stdout.split()
+    return version if name == "cpython" else ""
+
+
+def find_pythons() -> dict[str, str]:
+    """A command line for each version found: TENSORTUI_TEST_PYTHONS (colon-separated), this one, pyenv's, PATH's."""
+    found: dict[str, str] = {}
+    named = [command for command in os.environ.get("TENSORTUI_TEST_PYTHONS", "").split(":") if command]
+    pyenv = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser() / "versions"
+    guesses = [str(path) for path in sorted(pyenv.glob("3.*/bin/python"))]
+    on_path = [path for version in VERSIONS if (path := shutil.which(f"python{version}"))]
+    for command in (*named, sys.executable, *guesses, *on_path):
+        known = re.search(r"/(3\.\d+)\.\d+/bin/python$", command)
+        version = known[1] if known and command not in named else _version_of(command)
+        if version in VERSIONS and version not in found and (not known or _version_of(command) == version):
+            found[version] = command
+    return found
+
+
+PYTHONS = find_pythons()
+
+
+@pytest.fixture(params=VERSIONS)
+def python(request: pytest.FixtureRequest) -> str:
+    """Each CPython in turn."""
+    if request.param not in PYTHONS:
+        pytest.skip(f"no CPython {request.param} found (name one in TENSORTUI_TEST_PYTHONS)")
+    return PYTHONS[request.param]
+
+
+class Program:
+    """A running program, and what it says."""
+
+    def __init__(self, process: subprocess.Popen[str], pid: int | None = None) -> None:
+        self.process = process
+        self.pid = pid or process.pid
+
+    def line(self) -> str:
+        """Its next line of output."""
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def finish(self) -> str:
+        """Ask it to end; everything it still says. It must end well, and without a word on stderr."""
+        os.kill(self.pid, 15)
+        out, err = self.process.communicate(timeout=PATIENCE)
+        assert (self.process.returncode, err) == (0, "")
+        return out.strip()
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., Program]]:
+    """start(name, *arguments, python, prefix, ready, **popen): run a program of programs/ until it is READY."""
+    with contextlib.ExitStack() as stack:
+
+        def run(name: str, *arguments: str, python: str = sys.executable, prefix: Any = (), **options: Any) -> Program:
+            ready = options.pop("ready", True)
+            command = [*prefix, *python.split(), "-W", "ignore", str(PROGRAMS / f"{name}.py"), *arguments]
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                start_new_session=True,
+                **options,
+            )
+            stack.callback(_end, process)
+            program = Program(process)
+            if ready:
+                said = program.line()
+                assert said == "READY", said + process.communicate(timeout=5)[1]
+            return program
+
+        yield run
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    with contextlib.suppress(OSError):
+        os.killpg(process.pid, 9)
+    process.communicate()
+
+
+class Client:
+    """A viewer, as small as can be."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._path = endpoint.path
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.settimeout(PATIENCE)
+        self._socket.connect(endpoint.path)
+        self._decoder = Decoder()
+        self._frames: list[dict[str, Any]] = []
+        self.send({"t": "hello", "protocols": list(PROTOCOLS), "viewer": "test", "token": endpoint.token or ""})
+
+    def send(self, header: dict[str, Any]) -> None:
+        """One message."""
+        self._socket.sendall(encode(header))
+
+    def next(self) -> dict[str, Any]:
+        """The next message."""
+        while not self._frames:
+            data = self._socket.recv(65536)
+            if not data:
+                raise EOFError
+            self._frames += [header for header, _ in self._decoder.feed(data)]
+        return self._frames.pop(0)
+
+    def detach(self) -> None:
+        """End the agent, and wait until its socket is no more."""
+        self.send({"t": "detach"})
+        with contextlib.suppress(EOFError, OSError):
+            while True:
+                self.next()
+        self._socket.close()
+        wait_for(lambda: not os.path.exists(self._path), "the end of the agent's socket")
+
+
+@pytest.fixture
+def greet() -> Callable[[Endpoint], Client]:
+    """Say hello to the agent; the client, once the agent has welcomed it."""
+
+    def run(endpoint: Endpoint) -> Client:
+        client = Client(endpoint)
+        assert client.next()["t"] == "welcome"
+        return client
+
+    return run
+
+
+@pytest.fixture
+def settled() -> Callable[[int], None]:
+    """settled(pid): wait until no thread of an agent is left in the process."""
+
+    def run(pid: int) -> None:
+        path = Path(f"/proc/{pid}/task")
+        counts: list[int] = []
+
+        def same() -> bool:
+            counts.append(len(list(path.iterdir())))
+            return len(counts) > 20 and len(set(counts[-20:])) == 1
+
+        wait_for(same, "the end of the agent's thread")
+
+    return run

@@ -1,0 +1,9 @@
+import ctypes
+import sys
+
+from common import ready
+
+ready()
+ctypes.PyDLL(None).sleep(int(sys.argv[1]))  # a PyDLL call keeps the GIL
+while True:
+    pass

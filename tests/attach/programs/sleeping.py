@@ -1,0 +1,7 @@
+import time
+
+from common import ready
+
+ready()
+while True:
+    time.sleep(60)
