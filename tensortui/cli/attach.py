@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 
+from tensortui.cli.options import add_attach_options, add_view_options
 from tensortui.cli.target import parse_pid, require_terminal
 
 
@@ -17,20 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "pid", metavar="PID", nargs="?", help="the process to attach to; without it, choose from a list"
     )
     add_attach_options(parser)
-
-
-def add_attach_options(parser: argparse.ArgumentParser) -> None:
-    """Declare how long attaching may take and what the agent may cost: the same for every command that attaches."""
-    parser.add_argument(
-        "--timeout", type=float, default=5.0, metavar="S", help="give up attaching after S seconds (default 5)"
-    )
-    parser.add_argument(
-        "--budget",
-        type=float,
-        default=1.0,
-        metavar="PERCENT",
-        help="the part of the process's time that the agent may use (default 1)",
-    )
+    add_view_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -43,12 +31,12 @@ def run(arguments: argparse.Namespace) -> int:
     from tensortui.attach import attach
     from tensortui.cli.viewer import view
 
-    view(attach(pid, timeout=arguments.timeout, budget=arguments.budget / 100))
+    view(attach(pid, timeout=arguments.timeout, budget=arguments.budget), arguments)
     return 0
 
 
 def _choose(arguments: argparse.Namespace) -> int:
     from tensortui.cli.viewer import choose
 
-    choose(timeout=arguments.timeout, budget=arguments.budget / 100)
+    choose(arguments, timeout=arguments.timeout, budget=arguments.budget)
     return 0

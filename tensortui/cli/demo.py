@@ -13,6 +13,7 @@ import time
 from importlib.util import find_spec
 from pathlib import Path
 
+from tensortui.cli.options import add_view_options
 from tensortui.cli.program import Program
 from tensortui.cli.target import require_terminal
 from tensortui.errors import TensortuiError, UsageError
@@ -24,6 +25,7 @@ DEFAULT = "train"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `tensortui demo`."""
     parser.add_argument("name", metavar="NAME", nargs="?", default=DEFAULT, help=f"which program (default {DEFAULT})")
+    add_view_options(parser)
     parser.add_argument("--list", action="store_true", help="list the programs and what each is about")
 
 
@@ -46,11 +48,11 @@ def run(arguments: argparse.Namespace) -> int:
     require_terminal(f"{sys.executable} {path} & tensortui snapshot $! --json")
     print(f"Starting {path}\n{summary(path)}", file=sys.stderr)
     with tempfile.TemporaryDirectory(prefix="tensortui-demo-") as folder:
-        show(path, Path(folder) / f"{arguments.name}.log")
+        show(path, Path(folder) / f"{arguments.name}.log", arguments)
     return 0
 
 
-def show(path: Path, log: Path) -> None:
+def show(path: Path, log: Path, arguments: argparse.Namespace) -> None:
     """Attach the viewer to the demo program `path`; where attaching is refused, start it with the agent in it."""
     from tensortui.attach import attach
     from tensortui.attach.errors import AttachError
@@ -65,7 +67,7 @@ def show(path: Path, log: Path) -> None:
             program.end()
             program = started(path, log, agent=True)
             endpoint = program.wait_for_agent(READY_SECONDS)
-        view(endpoint, log=log)
+        view(endpoint, arguments, log=log)
     finally:
         program.end()
     print(f"The demo process {program.pid} was ended.", file=sys.stderr)

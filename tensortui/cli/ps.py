@@ -27,28 +27,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the processes."""
+    everything = processes()
+    shown = everything if arguments.all else [each for each in everything if each.torch is not False]
+    if arguments.json:
+        print(json.dumps([dataclasses.asdict(each) for each in shown], ensure_ascii=True, indent=2))
+        return 0
+    if shown:
+        from tensortui.cli.table import terminal_width
+
+        print("\n".join(lines(shown, terminal_width())))
+    else:
+        print("No Python process with PyTorch is running." if everything else "No other Python process is running.")
+    if len(everything) > len(shown):
+        print(f"Python processes without PyTorch: {len(everything) - len(shown)} (`tensortui ps --all`).")
+    return 0
+
+
+def processes() -> list[ProcessInfo]:
+    """Return every Python process but this one, with the GPU memory that it uses where a driver knows."""
     from tensortui.attach.processes import list_processes
     from tensortui.gpu.processes import gpu_processes
 
     used = gpu_processes().used
-    everything = [dataclasses.replace(each, gpu_memory=used.get(each.pid)) for each in list_processes()]
-    processes = everything if arguments.all else [each for each in everything if each.torch is not False]
-    if arguments.json:
-        print(json.dumps([dataclasses.asdict(each) for each in processes], ensure_ascii=True, indent=2))
-        return 0
-    if processes:
-        from tensortui.cli.table import terminal_width
-
-        print("\n".join(lines(processes, terminal_width())))
-    else:
-        print("No Python process with PyTorch is running." if everything else "No other Python process is running.")
-    if len(everything) > len(processes):
-        print(f"{len(everything) - len(processes)} Python processes without PyTorch: `tensortui ps --all`.")
-    return 0
+    return [dataclasses.replace(each, gpu_memory=used.get(each.pid)) for each in list_processes()]
 
 
-def lines(processes: Sequence[ProcessInfo], width: int) -> list[str]:
-    """Return the table of `processes`, and below it why some cannot be attached to."""
+def lines(shown: Sequence[ProcessInfo], width: int) -> list[str]:
+    """Return the table of `shown`, and below it why some cannot be attached to."""
     from tensortui.analysis.text import safe
     from tensortui.analysis.units import format_age, format_bytes
     from tensortui.cli.table import table
@@ -66,9 +71,9 @@ def lines(processes: Sequence[ProcessInfo], width: int) -> list[str]:
             "agent" if each.agent else "yes" if each.attachable else "no",
             safe(command_text(each.command)),
         )
-        for each in processes
+        for each in shown
     ]
-    reasons = [f"{each.pid} cannot be attached to: {safe(each.why_not)}" for each in processes if not each.attachable]
+    reasons = [f"{each.pid} cannot be attached to: {safe(each.why_not)}" for each in shown if not each.attachable]
     return [*table(HEADINGS, rows, width, RIGHT), *reasons]
 
 

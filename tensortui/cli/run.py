@@ -14,6 +14,7 @@ import sys
 import time
 from pathlib import Path
 
+from tensortui.cli.options import add_budget_option, add_view_options
 from tensortui.cli.program import Program, command_line, replace_this_process
 from tensortui.cli.target import require_terminal
 
@@ -27,9 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--log", metavar="FILE", type=Path, help="where the program's output goes while the viewer is open"
     )
-    parser.add_argument(
-        "--budget", type=float, default=1.0, metavar="PERCENT", help="the part of its time for the agent (default 1)"
-    )
+    add_budget_option(parser)
+    add_view_options(parser)
     parser.add_argument("-m", dest="module", action="store_true", help="PROG is a module, as in python -m")
     parser.add_argument("program", metavar="PROG", help="a Python file, or with -m a module")
     parser.add_argument("arguments", metavar="ARGS", nargs=argparse.REMAINDER, help="the program's own arguments")
@@ -38,16 +38,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Start the program; then show the viewer, or get out of its way."""
     command = command_line(arguments.python, arguments.module, arguments.program, arguments.arguments)
-    budget = arguments.budget / 100
     if arguments.no_viewer:
-        replace_this_process(command, budget=budget)
+        replace_this_process(command, budget=arguments.budget)
     require_terminal("tensortui run --no-viewer PROG ARGS...")
     log = arguments.log or default_log(arguments.program)
-    program = Program.start(command, log, agent=True, budget=budget)
+    program = Program.start(command, log, agent=True, budget=arguments.budget)
     from tensortui.cli.viewer import view
 
     try:
-        view(program.wait_for_agent(AGENT_SECONDS), log=program.log)
+        view(program.wait_for_agent(AGENT_SECONDS), arguments, log=program.log)
     finally:
         tell(program)
     return 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from tensortui.cli.attach import add_attach_options
+from tensortui.cli.options import add_attach_options
 from tensortui.cli.target import parse_pid
 from tensortui.errors import UsageError
 
@@ -29,12 +29,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Attach, read everything once, print it, and leave."""
     pid = parse_pid(arguments.pid)
     if arguments.graph and not arguments.json:
-        raise UsageError("The graph is part of the JSON document.", "Add --json.")
+        raise UsageError("The graph is part of the JSON document.", "Give `--json` too.")
     import asyncio
 
     from tensortui.attach import attach
 
-    endpoint = attach(pid, timeout=arguments.timeout, budget=arguments.budget / 100)
+    endpoint = attach(pid, timeout=arguments.timeout, budget=arguments.budget)
     document = asyncio.run(read_document(endpoint, graph=arguments.graph))
     if arguments.json:
         from tensortui.analysis.document import dumps

@@ -2,18 +2,46 @@
 
 from __future__ import annotations
 
+import argparse
+import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tensortui.errors import TensortuiError
+
 if TYPE_CHECKING:
     from tensortui.attach import Endpoint
+    from tensortui.sources.protocol import Source
+    from tensortui.ui.app import TensortuiApp
 
 
-def view(endpoint: Endpoint, *, log: Path | None = None) -> None:
+def view(endpoint: Endpoint, arguments: argparse.Namespace, *, log: Path | None = None) -> None:
     """Show the viewer on the process behind `endpoint` until it is quit; `log` is where its output goes."""
-    raise NotImplementedError
+    from tensortui.sources.live import LiveSource
+    from tensortui.ui.app import TensortuiApp
+
+    async def connect() -> Source:
+        return await LiveSource.connect(endpoint)
+
+    run_until_quit(TensortuiApp(connect, log=log, ascii_only=arguments.ascii, light=arguments.light))
 
 
-def choose(*, timeout: float, budget: float) -> None:
+def choose(arguments: argparse.Namespace, *, timeout: float, budget: float) -> None:
     """Show the process picker, attach to what is chosen, and show the viewer."""
-    raise NotImplementedError
+    from tensortui.attach import attach
+    from tensortui.cli.ps import processes
+    from tensortui.sources.live import LiveSource
+    from tensortui.ui.app import Picker, TensortuiApp
+
+    async def attach_and_connect(pid: int) -> Source:
+        return await LiveSource.connect(await asyncio.to_thread(attach, pid, timeout=timeout, budget=budget))
+
+    picker = Picker(processes, attach_and_connect)
+    run_until_quit(TensortuiApp(picker=picker, ascii_only=arguments.ascii, light=arguments.light))
+
+
+def run_until_quit(app: TensortuiApp) -> None:
+    """Run the application. Should it crash, Textual has printed the traceback already."""
+    app.run()
+    if app.return_code:
+        raise TensortuiError("The viewer stopped on an error of its own (above).", "The process it showed goes on.")

@@ -1,0 +1,113 @@
+"""Help, usage errors and exit codes of every command."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tensortui.cli.main import COMMANDS
+from tensortui.version import VERSION
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_help_goes_to_stdout_and_answers_at_once(tensortui: Run, command: str) -> None:
+    started = time.monotonic()
+    result = tensortui(*command.split(), "--help")
+    print(f"tensortui {command} --help: {time.monotonic() - started:.3f} s")
+    assert result.returncode == 0
+    assert result.stdout.startswith(f"usage: tensortui {command}".strip())
+    assert result.stderr == ""
+
+
+def test_help_names_every_command(tensortui: Run) -> None:
+    lines = [line.split()[0] for line in tensortui("--help").stdout.splitlines() if line.startswith("    ")]
+    assert [name for name in COMMANDS if name not in lines] == []
+
+
+def test_help_loads_neither_textual_nor_asyncio_nor_psutil() -> None:
+    code = (
+        "import sys\n"
+        "from tensortui.cli.main import build_parser\n"
+        "build_parser().format_help()\n"
+        "print([name for name in ('textual', 'rich', 'asyncio', 'psutil', 'torch', 'msgspec') if name in sys.modules])"
+    )
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert output.strip() == "[]"
+
+
+def test_version(tensortui: Run) -> None:
+    assert tensortui("--version").stdout == f"tensortui {VERSION}\n"
+
+
+def test_without_a_command_the_help_comes_on_stderr(tensortui: Run) -> None:
+    result = tensortui()
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "commands:" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "cause"),
+    [
+        (["snapshot"], "PID"),
+        (["frobnicate"], "invalid choice"),
+        (["snapshot", "train.py"], "'train.py' is not a process id."),
+        (["snapshot", "0"], "0 cannot be a process id."),
+        (["snapshot", "-5"], "-5 cannot be a process id."),
+        (["snapshot", "9" * 30], "cannot be a process id."),
+        (["snapshot", "1", "--graph"], "part of the JSON document"),
+        (["detach", "x\x1b[31m"], "is not a process id."),
+        (["attach", "0"], "0 cannot be a process id."),
+        (["attach"], "needs a terminal"),
+        (["attach", "1"], "needs a terminal"),
+        (["run", "-m", "json.tool"], "needs a terminal"),
+        (["run", "no/such/file.py"], "There is no program"),
+        (["run", "--python", "no-such-python", __file__], "There is no interpreter"),
+        (["demo", "nothing"], "There is no demo 'nothing'."),
+        (["demo"], "needs a terminal"),
+    ],
+)
+def test_usage_errors_are_a_cause_and_a_next_step(tensortui: Run, arguments: list[str], cause: str) -> None:
+    result = tensortui(*arguments)
+    first, *rest = result.stderr.splitlines()
+    assert (result.returncode, result.stdout) == (2, "")
+    assert first.startswith("tensortui: ")
+    assert cause in first
+    assert len(rest) == 1
+    assert "`" in rest[0] or rest[0].startswith("Give"), "the next step says what to type"
+    assert "\x1b" not in result.stderr
+
+
+def test_attach_without_a_terminal_names_what_works_there(tensortui: Run) -> None:
+    assert "`tensortui snapshot 4321 --json`" in tensortui("attach", "4321").stderr
+
+
+@pytest.mark.parametrize("command", ["snapshot", "detach"])
+def test_a_process_that_is_gone_is_a_failure(
+    tensortui: Run, command: str, start: Callable[..., subprocess.Popen[str]]
+) -> None:
+    gone = start("true")
+    gone.wait()
+    result = tensortui(command, str(gone.pid))
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.startswith("tensortui: ")
+    assert str(gone.pid) in result.stderr
+
+
+def test_an_interrupt_ends_with_130(start: Callable[..., subprocess.Popen[str]]) -> None:
+    code = "import signal, sys, tensortui.cli.ps as ps\nfrom tensortui.cli.main import main\n"
+    code += "ps.lines = lambda *_: signal.raise_signal(signal.SIGINT)\nps.print = ps.lines\nsys.exit(main(['ps']))"
+    process = start(sys.executable, "-c", code)
+    _, errors = process.communicate(timeout=30)
+    assert (process.returncode, errors) == (130, "")
+
+
+def test_a_reader_that_leaves_is_no_error(trainer: subprocess.Popen[str]) -> None:
+    command = f"{sys.executable} -m tensortui snapshot {trainer.pid} --json | head -c 1"
+    result = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60, check=False)
+    assert (result.stdout, result.stderr) == ("{", "")

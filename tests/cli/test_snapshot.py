@@ -1,0 +1,51 @@
+"""`tensortui snapshot` on a real process."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from tensortui.attach import find_endpoint
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def test_the_document_is_all_that_goes_to_stdout(tensortui: Run, trainer: subprocess.Popen[str]) -> None:
+    result = tensortui("snapshot", str(trainer.pid), "--json")
+    document = json.loads(result.stdout)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert document["schema"] == 1
+    assert document["process"]["pid"] == trainer.pid
+    assert "graph" not in document
+    weight = next(tensor for tensor in document["tensors"] if "model.weight" in tensor["names"])
+    assert (weight["shape"], weight["category"], weight["bytes"]) == ([32, 64], "parameter", 8192)
+    assert document["totals"]["by_category"]["optimizer"] == 2 * (8192 + 128) + 2 * 4
+
+
+def test_the_graph_comes_when_it_is_asked_for(tensortui: Run, trainer: subprocess.Popen[str]) -> None:
+    document = json.loads(tensortui("snapshot", str(trainer.pid), "--json", "--graph").stdout)
+    names = {node["name"] for node in document["graph"]["nodes"]}
+    assert {"SumBackward0", "AddmmBackward0", "AccumulateGrad"} <= names
+
+
+def test_without_json_it_is_a_summary(tensortui: Run, trainer: subprocess.Popen[str]) -> None:
+    lines = tensortui("snapshot", str(trainer.pid)).stdout.splitlines()
+    assert lines[0].startswith(f"process {trainer.pid}  ")
+    assert any(line.startswith("by category") and "parameter 8.12 KiB" in line for line in lines)
+    assert any(line.endswith("model.weight") and "parameter" in line for line in lines)
+
+
+def test_nothing_is_left_in_the_process(tensortui: Run, trainer: subprocess.Popen[str]) -> None:
+    tasks = Path(f"/proc/{trainer.pid}/task")
+    before = len(list(tasks.iterdir()))
+    assert tensortui("snapshot", str(trainer.pid), "--json").returncode == 0
+    assert find_endpoint(trainer.pid) is None
+    assert len(list(tasks.iterdir())) == before
+    assert trainer.poll() is None
+
+
+def test_it_can_be_repeated(tensortui: Run, trainer: subprocess.Popen[str]) -> None:
+    first, second = (json.loads(tensortui("snapshot", str(trainer.pid), "--json").stdout) for _ in range(2))
+    assert first["totals"] == second["totals"]
