@@ -27,7 +27,7 @@ type_flags = type.__dict__["__flags__"].__get__
 type_mro = type.__dict__["__mro__"].__get__
 type_dict = type.__dict__["__dict__"].__get__
 module_dict = vars(types.ModuleType)["__dict__"].__get__
-_HEAP_TYPE, _LIST, _TUPLE, _DICT, _TYPE = 1 << 9, 1 << 25, 1 << 26, 1 << 29, 1 << 31
+HEAP_TYPE, _LIST, _TUPLE, _DICT, _TYPE = 1 << 9, 1 << 25, 1 << 26, 1 << 29, 1 << 31
 _ATOMS = 1 << 24 | 1 << 27 | 1 << 28 | 1 << 30 | _TYPE  # integers, bytes, strings, exceptions, classes
 _EXACT = (
     (types.FunctionType, FUNCTION),
@@ -80,7 +80,7 @@ class Kinds:
         for base, found in _FROM_BASE:
             if any(one is base for one in order):
                 return found
-        if flags & _HEAP_TYPE and not any(one is types.ModuleType for one in order):
+        if flags & HEAP_TYPE and not any(one is types.ModuleType for one in order):
             return OBJECT
         return LEAF
 
@@ -191,7 +191,7 @@ def _attributes(thing: Any) -> Optional[Entries]:
 def _slots(thing: Any) -> List[Entry]:
     found: List[Entry] = []
     for one in type_mro(type(thing)):
-        if not type_flags(one) & _HEAP_TYPE:
+        if not type_flags(one) & HEAP_TYPE:
             continue
         for name, member in type_dict(one).items():
             if type(member) is types.MemberDescriptorType and name != "__weakref__":

@@ -153,7 +153,7 @@ def stray_modules(context: Context, walk: Walk) -> Work:
         if module is not None:
             space = containers.instance_dict(module) or {}
             part: Any = space.get("_modules")
-            if containers.is_dict(part):
+            if part is not None and containers.is_dict(part):
                 inner.update(id(one) for one in dict.values(part) if one is not module)
             del space, part
         del module
@@ -181,7 +181,7 @@ def gradients(context: Context, base: type) -> Work:
     requires_grad = base.__dict__["requires_grad"].__get__
     is_leaf = base.__dict__["is_leaf"].__get__
     grad = base.__dict__["grad"].__get__
-    plain = context.torch._C.DisableTorchFunctionSubclass
+    plain: Any = context.torch._C.DisableTorchFunctionSubclass
     todo = list(context.census.by_id.values())
     while todo:
         with Alone() as alone, plain():

@@ -1,0 +1,247 @@
+"""Walk the autograd graph: the tensors that only it holds, and the graph itself for who asks.
+
+A walk goes from one live tensor at a time. Between two pieces it keeps the nodes that are still to be read in a place
+that is emptied by the death of that tensor, in the thread that drops it and before its graph is freed: the walk never
+makes a graph live longer. Nodes that were read are known by address and sequence number alone.
+"""
+
+import sys
+import weakref
+from functools import partial
+from typing import Any, Callable, Dict, Generator, List, Optional, Set
+
+from tensortui.agent import labels
+from tensortui.agent.census import Context, Tracked, Work
+from tensortui.agent.guard import Alone, Backward
+from tensortui.agent.names import make_kinds
+from tensortui.agent.nodes import Depths, Key, NodeReader
+from tensortui.wire.messages import SAVED, TENSOR_COLUMNS
+
+MAX_NODES = 10_000
+PATIENCE = 200  # pieces for which a walk waits until no backward runs
+REQUIRES_GRAD, IS_LEAF = ([name for name, _ in TENSOR_COLUMNS].index(one) for one in ("requires_grad", "is_leaf"))
+NO_SAVED = "the graph is not read: this torch does not tell what it saved without side effects"
+TOO_DEEP = "the graph is not read: chains of more than 10,000 nodes could overflow the stack when they are freed"
+
+Visit = Callable[["Walker", Any], None]
+
+_depths = Depths()
+
+
+class Walker:
+    """Visits every node behind some tensors once, in pieces, each of them while no backward runs."""
+
+    def __init__(self, context: Context, base: type, limit: int) -> None:
+        """Prepare a walk over at most `limit` nodes."""
+        self.context = context
+        self.reader = NodeReader(context.torch, base, make_kinds(context, base))
+        self.seen: Set[Key] = set()
+        self.cut = False
+        self.skipped = False
+        self._limit = limit
+        self._backward = Backward(sys.modules)
+        self._plain = context.torch._C.DisableTorchFunctionSubclass
+        self._base = base.__dict__
+
+    @property
+    def possible(self) -> bool:
+        """Whether a walk may be made at all; the reason is noted where not."""
+        if not self._backward.known:
+            self.context.reasons.append(NO_SAVED)
+        elif _depths.exhausted:
+            self.context.reasons.append(TOO_DEEP)
+        else:
+            return True
+        return False
+
+    def walk(self, tracked: Tracked, visit: Visit) -> Work:
+        """Call `visit` for each node behind `tracked` that was not seen yet."""
+        place: Dict[str, List[Any]] = {}
+        # A C function as callback: the frontier is dropped without running any Python in the thread of the target.
+        watch = None
+        waited = 0
+        while True:
+            with Alone() as alone, self._plain():
+                if self._backward.running():
+                    waited += 1
+                else:
+                    if watch is None:
+                        watch = self._start(tracked, place)
+                    if watch is None or self._piece(place, visit, alone):
+                        place.clear()
+                        return
+            if waited > PATIENCE:
+                self.skipped = True
+                place.clear()
+                return
+            yield
+
+    def _start(self, tracked: Tracked, place: Dict[str, List[Any]]) -> Optional["weakref.ref[Any]"]:
+        tensor = tracked.ref()
+        if tensor is None:
+            return None
+        node = self.root(tensor)
+        if node is None:
+            return None
+        place["frontier"] = [node]
+        return weakref.ref(tensor, partial(place.pop, "frontier"))
+
+    def root(self, tensor: Any) -> Any:
+        """Return the node that made `tensor`. That of a view changed in place would be made anew: it is not read."""
+        get = self._base
+        try:
+            if get["is_leaf"].__get__(tensor) or (get["_base"].__get__(tensor) is not None and self._changed(tensor)):
+                return None
+            return get["grad_fn"].__get__(tensor)
+        except Exception:
+            return None
+
+    def _changed(self, tensor: Any) -> bool:
+        return bool(self.reader.version(tensor))
+
+    def _piece(self, place: Dict[str, List[Any]], visit: Visit, alone: Alone) -> bool:
+        """Visit some nodes; True when there are no more, or their tensor died."""
+        frontier = place.get("frontier")
+        if frontier is None:
+            return True
+        while frontier:
+            node = frontier.pop()
+            key = _depths.key(node)
+            if key in self.seen:
+                continue
+            if len(self.seen) >= self._limit:
+                self.cut = True
+                return True
+            self.seen.add(key)
+            visit(self, node)
+            if _depths.admit(node):
+                successors = self.reader.successors(node)
+                _depths.check(node, [one for one in successors if one is not None])
+                frontier.extend(one for one in reversed(successors) if one is not None)
+            else:
+                self.cut = True
+            if alone.over():
+                return not frontier
+        return True
+
+
+def discover(context: Context) -> Work:
+    """Find the tensors that nodes saved for backward; yields between pieces of well under a millisecond.
+
+    Returns False when not all of the graph could be looked at.
+    """
+    base = context.census.base
+    if base is None:
+        return False
+    walker = Walker(context, base, MAX_NODES)
+    if not walker.reader.can_read_saved:
+        context.reasons.append(NO_SAVED)
+        return False
+    if not walker.possible:
+        return False
+    for tracked in _with_graph(context):
+        yield from walker.walk(tracked, _note_saved)
+        yield
+        if walker.skipped or len(walker.seen) >= MAX_NODES:
+            break
+    if walker.cut:
+        context.reasons.append("the graph is read up to %d nodes: it is larger" % len(walker.seen))
+    return not (walker.cut or walker.skipped)
+
+
+def _with_graph(context: Context) -> List[Tracked]:
+    """Return the tensors that a graph may hang behind, the newest first: the loss reaches most of it."""
+    found = []
+    for tracked in context.census.by_id.values():
+        row = tracked.row
+        if row is None or (row[REQUIRES_GRAD] == 1 and row[IS_LEAF] == 0):
+            found.append(tracked)
+    found.reverse()
+    return found
+
+
+def _note_saved(walker: Walker, node: Any) -> None:
+    context = walker.context
+    for name, tensor, _, _ in walker.reader.saved(node, False):
+        tracked = context.track(tensor) if tensor is not None else None
+        if tracked is not None:
+            label = "%s saved by %s" % (labels.clip(name, labels.MAX_KEY), walker.reader.name(node))
+            context.note(tracked, label, SAVED)
+
+
+class Picture:
+    """The graph as the wire tells it, put together node by node."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self.nodes: List[List[Any]] = []
+        self._ids: Dict[Key, int] = {}
+
+    def id_of(self, node: Any) -> int:
+        """Return the number of `node` in this picture."""
+        return self._ids.setdefault(_depths.key(node), len(self._ids) + 1)
+
+    def visit(self, walker: Walker, node: Any) -> None:
+        """Add `node` with what it saved."""
+        reader, track = walker.reader, walker.context.track
+        leaf = reader.leaf(node)
+        owner = track(leaf) if leaf is not None else None
+        saved: List[List[Any]] = []
+        for name, tensor, then, hook in reader.saved(node, True):
+            tracked = track(tensor) if tensor is not None else None
+            now = reader.version(tensor) if tensor is not None else None
+            stale = then is not None and now is not None and then != now
+            saved.append([name, None if tracked is None else tracked.id, then, now, stale, hook])
+        following = [None if one is None else self.id_of(one) for one in self._successors(reader, node)]
+        number = self.id_of(node)
+        self.nodes.append([number, reader.name(node), following, None if owner is None else owner.id, saved])
+
+    @staticmethod
+    def _successors(reader: NodeReader, node: Any) -> List[Any]:
+        return reader.successors(node) if _depths.admit(node) else []
+
+    def finish(self) -> None:
+        """Leave no edge to a node that was not visited."""
+        here = {node[0] for node in self.nodes}
+        for node in self.nodes:
+            node[2] = [one if one in here else None for one in node[2]]
+
+    def tops(self, starts: Dict[int, None]) -> List[int]:
+        """Return those of `starts` that no other node leads to."""
+        inner = {one for node in self.nodes for one in node[2]}
+        return [node[0] for node in self.nodes if node[0] in starts and node[0] not in inner]
+
+
+def walk(context: Context, roots: Optional[List[int]], limit: int = MAX_NODES) -> Generator[None, None, Dict[str, Any]]:
+    """Return the body of the `graph` message: what is behind the tensors `roots`, or behind all of them."""
+    base = context.census.base
+    picture = Picture()
+    starts: Dict[int, None] = {}
+    cut = False
+    if base is not None:
+        walker = Walker(context, base, max(1, min(limit, MAX_NODES)))
+        chosen = _with_graph(context) if roots is None else _chosen(context, roots)
+        cut = not walker.possible
+        for tracked in [] if cut else chosen:
+            yield from walker.walk(tracked, picture.visit)
+            yield
+            with Alone(), context.torch._C.DisableTorchFunctionSubclass():
+                _add_start(walker, picture, tracked, starts)
+        cut = cut or walker.cut or walker.skipped
+        yield
+    picture.finish()
+    here = {node[0] for node in picture.nodes}
+    tops = picture.tops(starts) if roots is None else [one for one in starts if one in here]
+    return {"roots": tops, "nodes": picture.nodes, "cut": cut}
+
+
+def _add_start(walker: Walker, picture: Picture, tracked: Tracked, starts: Dict[int, None]) -> None:
+    tensor = tracked.ref()
+    node = walker.root(tensor) if tensor is not None else None
+    if node is not None:
+        starts[picture.id_of(node)] = None
+
+
+def _chosen(context: Context, roots: List[int]) -> List[Tracked]:
+    found = (context.census.by_id.get(one) for one in roots if type(one) is int)
+    return [one for one in found if one is not None]

@@ -1,0 +1,217 @@
+"""Read single nodes of the autograd graph without running a hook or user code. Only `Alone`, and in no backward.
+
+Every node that Python touches gets an object which lives as long as the node. When a chain of such nodes is freed, the
+C stack grows with each; about 44,000 in a row overflow 8 MiB of it. So it must be known how deep a node lies before
+its successors are touched: torch keeps the length of the longest path below each node in the node itself.
+"""
+
+import ctypes
+import re
+from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
+
+from tensortui.agent import containers, labels
+from tensortui.agent.containers import TENSOR, Kinds
+
+SHALLOW = 10_000  # nodes with no longer path below them may all be touched
+DEEP = 5_000  # and this many others, ever
+MAX_SAVED = 256  # tensors of one node
+MAX_SUCCESSORS = 1024
+WORD = 8
+NODE_POINTER = 16  # in the Python object of a C++ node, behind its head
+RAW = "_raw_saved_"
+_VERSIONS = re.compile(r"is at version (\d+); expected version (\d+)")
+
+Key = Tuple[int, int]  # address and sequence number: an address alone may be used again
+Saved = Tuple[str, Any, Optional[int], bool]  # name, tensor or None, version it was saved at, whether a hook packed it
+
+
+class Depths:
+    """How long the longest path below a node is, and how many deep nodes have been touched so far."""
+
+    def __init__(self) -> None:
+        """Nothing is known yet: the layout of a node is told from the first ones that are met."""
+        self._places = [2, 3, 4]  # words of a node where its sequence number may be, the path length behind it
+        self._agreed = 0
+        self._deep: Set[Key] = set()
+        self.exhausted = False
+
+    @property
+    def known(self) -> bool:
+        """Whether the layout is still believed in."""
+        return bool(self._places)
+
+    def key(self, node: Any) -> Key:
+        """Return what tells this node from all others that live or lived."""
+        return (pointer(node) or id(node), sequence(node))
+
+    def below(self, node: Any) -> Optional[int]:
+        """Return the length of the longest path below `node`; None where it cannot be told."""
+        at = pointer(node)
+        number = sequence(node)
+        if at is None or not self._places or number >> 63:
+            return None
+        words = (ctypes.c_uint64 * 8).from_address(at)
+        self._places = [place for place in self._places if words[place] == number and words[place + 1] < 1 << 40]
+        return words[self._places[0] + 1] if self._places else None
+
+    def check(self, node: Any, successors: List[Any]) -> None:
+        """Compare what the layout says with what is there: a path is one longer than the longest below it."""
+        mine = self.below(node)
+        if mine is None or not self._places:
+            return
+        lengths = [0 if sequence(one) >> 63 else self.below(one) for one in successors]
+        if None in lengths:
+            return  # a node written in Python
+        if mine != 1 + max((one for one in lengths if one is not None), default=-1):
+            self._places = self._places[1:]
+
+    def admit(self, node: Any) -> bool:
+        """Whether the successors of `node` may be touched."""
+        if pointer(node) is None or sequence(node) >> 63:
+            return True  # written in Python: its successors are judged themselves; or an end of the graph
+        below = self.below(node)
+        if below is not None and below <= SHALLOW:
+            return True
+        key = self.key(node)
+        if key in self._deep:
+            return True
+        if len(self._deep) >= DEEP:
+            self.exhausted = True
+            return False
+        self._deep.add(key)
+        return True
+
+
+def pointer(node: Any) -> Optional[int]:
+    """Return the address of the C++ node; None where the node is written in Python, which has a layout of its own."""
+    if not 0 < type(node).__basicsize__ - object.__basicsize__ <= 2 * WORD:
+        return None
+    return ctypes.c_uint64.from_address(id(node) + NODE_POINTER).value or None
+
+
+def sequence(node: Any) -> int:
+    """Return the sequence number of a node; leaves have the largest there is."""
+    try:
+        return int(node._sequence_nr())
+    except Exception:
+        return (1 << 64) - 1
+
+
+class NodeReader:
+    """Reads successors, leaves and saved tensors of nodes."""
+
+    def __init__(self, torch: Any, base: type, kinds: Kinds) -> None:
+        """Look up what this torch can do; `base` is the class that all tensors derive from."""
+        self._kinds = kinds
+        self._version = base.__dict__["_version"].__get__
+        self._raw_names: Dict[str, Tuple[str, ...]] = {}
+        saved = vars(torch._C._autograd).get("SavedTensor")
+        self._saved_type = saved
+        self.can_read_saved = saved is not None and "data" in vars(saved) and "unpack_hook" in vars(saved)
+        self._function = getattr(torch._C, "_FunctionBase", None)
+
+    def successors(self, node: Any) -> List[Any]:
+        """Return the nodes that come next in backward; None for an input that needs no gradient."""
+        return [one for one, _ in node.next_functions[:MAX_SUCCESSORS]]
+
+    def name(self, node: Any) -> str:
+        """Return the class name of a node, such as MulBackward0."""
+        return labels.type_name(type(node))
+
+    def leaf(self, node: Any) -> Any:
+        """Return the tensor whose gradient an AccumulateGrad node fills; None for other nodes."""
+        found = containers.type_dict(type(node)).get("variable")
+        if found is None or containers.type_flags(type(node)) & containers.HEAP_TYPE:
+            return None
+        try:
+            return found.__get__(node)
+        except Exception:
+            return None
+
+    def saved(self, node: Any, versions: bool) -> Iterator[Saved]:
+        """Yield what `node` saved for backward; the version only if `versions`. Nothing once backward released it."""
+        if not self.can_read_saved:
+            return
+        kind = type(node)
+        if containers.type_flags(kind) & containers.HEAP_TYPE:
+            yield from self._saved_by_python(node, versions)
+            return
+        space = containers.type_dict(kind)
+        names = self._raw_names.get(kind.__name__)
+        if names is None:
+            names = self._raw_names[kind.__name__] = tuple(one for one in space if one.startswith(RAW))
+        for name in names:
+            try:
+                raw = space[name].__get__(node)
+            except Exception:
+                continue
+            plain = name[len(RAW) :]
+            if type(raw) is self._saved_type:
+                one = self._one(plain, raw, (space.get("_saved_" + plain), node) if versions else None)
+                if one[1] is not None or one[3]:  # else an optional input that was not given
+                    yield one
+            elif type(raw) in (tuple, list):
+                for place, part in enumerate(raw[:MAX_SAVED]):
+                    if type(part) is self._saved_type:
+                        yield self._one("%s[%d]" % (plain, place), part, None)
+
+    def _one(self, name: str, raw: Any, checked: Optional[Tuple[Any, Any]]) -> Saved:
+        hook = raw.unpack_hook is not None
+        data = raw.data
+        if self._kinds.of(data) < TENSOR:
+            return name, None, None, hook
+        version = None
+        if checked is not None and not hook and checked[0] is not None:
+            version = self._version_saved(checked[0].__get__, checked[1], data)
+        return name, data, version, hook
+
+    def _saved_by_python(self, node: Any, versions: bool) -> Iterator[Saved]:
+        """Yield what a custom Function (or a compiled one) saved, properly or as an attribute of its context."""
+        members = vars(self._function) if self._function is not None else {}
+        try:
+            raws = members["_raw_saved_tensors"].__get__(node)
+        except Exception:
+            raws = None
+        found = [self._one("saved_tensors[%d]" % at, one, None) for at, one in enumerate((raws or ())[:MAX_SAVED])]
+        if versions and found and not any(one[3] for one in found):
+            found = self._all_versions(members.get("saved_tensors"), node, found)
+        yield from found
+        for name, value in list((containers.instance_dict(node) or {}).items())[:MAX_SAVED]:
+            if self._kinds.of(value) >= TENSOR:
+                yield labels.key(name).strip("'"), value, None, False
+
+    def _all_versions(self, member: Any, node: Any, found: List[Saved]) -> List[Saved]:
+        """Return `found` with versions: torch tells of the first that was changed."""
+        now = [None if one[1] is None else self.version(one[1]) for one in found]
+        try:
+            member.__get__(node)
+        except RuntimeError as error:
+            told = _VERSIONS.search(str(error))
+            changed = [place for place, one in enumerate(now) if told is not None and one == int(told.group(1))]
+            if told is None or len(changed) != 1:
+                return found
+            then: List[Optional[int]] = [None] * len(found)
+            then[changed[0]] = int(told.group(2))
+        except Exception:
+            return found
+        else:
+            then = now
+        return [(name, tensor, one, hook) for (name, tensor, _, hook), one in zip(found, then)]
+
+    def _version_saved(self, read: Any, node: Any, data: Any) -> Optional[int]:
+        """Return the version at which `data` was saved: reading it succeeds, or raises with both numbers."""
+        try:
+            read(node)
+        except RuntimeError as error:
+            told = _VERSIONS.search(str(error))
+            return int(told.group(2)) if told is not None else None
+        except Exception:
+            return None
+        return self.version(data)
+
+    def version(self, tensor: Any) -> Optional[int]:
+        """Return the version counter of `tensor`; inference tensors have none."""
+        try:
+            return int(self._version(tensor))
+        except Exception:
+            return None
