@@ -1,0 +1,1 @@
+"""The screens. Textual and rich are imported here and nowhere else."""

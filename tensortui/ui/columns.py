@@ -1,0 +1,157 @@
+"""The columns of the tensor table: what each says of a tensor, how it sorts, how wide it is, and when it gives way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tensortui.analysis.units import format_bytes
+from tensortui.model import CATEGORY_RANK, Storage, Tensor
+from tensortui.ui.glyphs import Glyphs
+
+SHORT_DTYPES = {
+    "float32": "f32",
+    "float64": "f64",
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "int64": "i64",
+    "int32": "i32",
+    "int16": "i16",
+    "int8": "i8",
+    "uint8": "u8",
+    "uint16": "u16",
+    "uint32": "u32",
+    "uint64": "u64",
+    "complex64": "c64",
+    "complex128": "c128",
+    "float8_e4m3fn": "f8e4m3",
+    "float8_e5m2": "f8e5m2",
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column. `priority` 0 never gives way; the highest goes first when the terminal is narrow."""
+
+    key: str
+    title: str
+    width: int
+    priority: int
+    text: Callable[[Tensor, Glyphs], str]
+    sort: Callable[[Tensor], Any]
+    right: bool = False
+    descending: bool = False  # the direction that is wanted first
+
+
+def name_text(tensor: Tensor) -> str:
+    """The first name; a tensor without one goes by its number."""
+    if tensor.names:
+        return tensor.names[0]
+    return f"unnamed #{tensor.id}" if tensor.python else f"unnamed #{tensor.id}, only C++ holds it"
+
+
+def names_text(tensor: Tensor, glyphs: Glyphs) -> str:
+    """The name, and how many others the tensor goes by."""
+    more = len(tensor.names) - 1
+    return f"{name_text(tensor)}  {glyphs.equals} {more} more" if more > 0 else name_text(tensor)
+
+
+def dims_text(dims: tuple[int, ...] | None) -> str:
+    """A shape or strides, as Python writes a tuple."""
+    if dims is None:
+        return "n/a"
+    return f"({dims[0]},)" if len(dims) == 1 else "(" + ", ".join(map(str, dims)) + ")"
+
+
+def dtype_text(dtype: str | None) -> str:
+    """The usual short form of a dtype."""
+    return "n/a" if dtype is None else SHORT_DTYPES.get(dtype, dtype)
+
+
+def _distinct(tensor: Tensor, glyphs: Glyphs) -> str:
+    if tensor.distinct_bytes is not None and tensor.distinct_bytes == tensor.bytes:
+        return glyphs.equals  # the usual case, kept quiet so that the others stand out
+    return format_bytes(tensor.distinct_bytes)
+
+
+def _number(value: int | None) -> str:
+    return "n/a" if value is None else str(value)
+
+
+def _numel(tensor: Tensor) -> int:
+    count = 1
+    for size in tensor.shape or ():
+        count *= size
+    return count if tensor.shape is not None else -1
+
+
+NAME = Column("name", "name", 0, 0, names_text, lambda t: name_text(t).lower())
+CATEGORY = Column(
+    "category",
+    "category",
+    12,
+    1,
+    lambda t, g: f"{g.category.get(t.category, '?')} {t.category}",
+    lambda t: CATEGORY_RANK.get(t.category, 99),
+)
+COLUMNS = (
+    NAME,
+    Column("shape", "shape", 16, 1, lambda t, g: dims_text(t.shape), _numel, descending=True),
+    Column("dtype", "dtype", 5, 1, lambda t, g: dtype_text(t.dtype), lambda t: t.dtype or ""),
+    Column("device", "device", 6, 4, lambda t, g: t.device or "n/a", lambda t: t.device or ""),
+    Column("bytes", "bytes", 10, 3, lambda t, g: format_bytes(t.bytes), lambda t: t.bytes or 0, True, True),
+    Column("distinct", "distinct", 10, 7, _distinct, lambda t: t.distinct_bytes or 0, True, True),
+    Column("strides", "strides", 14, 5, lambda t, g: dims_text(t.strides), lambda t: t.strides or ()),
+    Column("offset", "offset", 7, 6, lambda t, g: _number(t.offset), lambda t: t.offset or 0, True, True),
+    Column("version", "ver", 4, 3, lambda t, g: _number(t.version), lambda t: t.version or 0, True, True),
+    Column("grad_fn", "grad_fn", 14, 8, lambda t, g: t.grad_fn or "", lambda t: t.grad_fn or "~"),
+    CATEGORY,
+)
+BY_KEY = {column.key: column for column in COLUMNS}
+MIN_NAME = 22
+GAP = 1
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the columns stand on a line of `width` cells. `bar` is the width of the storage's bar."""
+
+    width: int
+    bar: int
+    name: int
+    columns: tuple[Column, ...]  # without the name
+    hidden: tuple[Column, ...]
+
+    @property
+    def storage(self) -> int:
+        """The width of the storage column: mark, arrow, bytes, bar and share."""
+        return storage_width(self.bar)
+
+    def cell_width(self, column: Column) -> int:
+        """The width of one column's cell."""
+        return self.name if column.key == "name" else column.width
+
+
+def storage_width(bar: int) -> int:
+    """A mark, an arrow, the bytes, the bar; the share in numbers where the bar is wide enough to leave room."""
+    return 4 + 10 + 1 + bar + (7 if bar >= 8 else 0)
+
+
+def lay_out(width: int, pan: int = 0) -> Layout:
+    """Choose the columns for a line of `width` cells; `pan` leaves out that many columns after the name."""
+    bar = 10 if width >= 140 else 8 if width >= 110 else 5
+    columns = list(COLUMNS[1:])
+    columns = columns[min(pan, len(columns) - 1) :]
+    taken = storage_width(bar)
+    while len(columns) > 1 and taken + MIN_NAME + sum(c.width + GAP for c in columns) > width:
+        # Panned: what is at the left was asked for, so the right gives way. Otherwise the least important does.
+        columns.remove(columns[-1] if pan else max(columns, key=lambda c: c.priority))
+    name = max(width - taken - sum(c.width + GAP for c in columns), 8)
+    hidden = tuple(c for c in COLUMNS[1:] if c not in columns)
+    return Layout(width, bar, name, tuple(columns), hidden)
+
+
+def storage_bytes(storage: Storage | None) -> int:
+    """The bytes of a storage, 0 where unknown."""
+    return storage.bytes or 0 if storage is not None else 0

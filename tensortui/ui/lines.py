@@ -1,0 +1,200 @@
+"""The lines of the tensor table as pieces of text, each with the name of its style. Pure: rows in, glyphs out."""
+
+from __future__ import annotations
+
+from tensortui.analysis.accounting import Account
+from tensortui.analysis.text import pad, safe, truncate, width
+from tensortui.analysis.units import format_bytes, format_count, format_share
+from tensortui.model import Storage, Tensor
+from tensortui.ui.columns import CATEGORY, NAME, Column, Layout
+from tensortui.ui.glyphs import ASCII, Glyphs
+from tensortui.ui.rows import STORAGE, Rows, wasted
+
+Piece = tuple[str, str]  # text and style: "" is the usual one
+Line = list[Piece]
+
+
+def show(text: str, glyphs: Glyphs) -> str:
+    """A string of the target as it may stand on this terminal."""
+    text = safe(text)
+    if glyphs is ASCII and not text.isascii():
+        text = text.encode("ascii", "backslashreplace").decode("ascii")
+    return text
+
+
+def fit(text: str, cells: int, glyphs: Glyphs, *, right: bool = False, keep: str = "start") -> str:
+    """`text` in exactly `cells`, cut where it must be."""
+    return pad(truncate(text, cells, ellipsis=glyphs.ellipsis, keep=keep), cells, right=right)
+
+
+class Lines:
+    """Draws the rows of one table."""
+
+    def __init__(self, rows: Rows, glyphs: Glyphs) -> None:
+        """Draw `rows` with `glyphs`."""
+        self.rows = rows
+        self.glyphs = glyphs
+
+    def header(self, layout: Layout) -> Line:
+        """The column titles; the one that is sorted by carries an arrow."""
+        arrow = self.glyphs.descending if self.rows.reverse else self.glyphs.ascending
+        pieces: Line = [(fit(f"   {self.rows.group_by}", layout.storage, self.glyphs), "header")]
+        for column in (NAME, *layout.columns):
+            active = column.key == self.rows.sort_by
+            title = f"{column.title} {arrow}" if active else column.title
+            cells = layout.cell_width(column)
+            pieces.append((fit(title, cells, self.glyphs, right=column.right), "sorted" if active else "header"))
+            pieces.append((" ", "header"))
+        return pieces
+
+    def row(self, row: int, layout: Layout, mark: str = "") -> Line:
+        """The line of a row; `mark` is "new", "changed" or "gone" for a moment."""
+        if row < 0:
+            return self._group(row, layout)
+        tensor = self.rows.tensor(row)
+        if tensor is None:
+            return []
+        pieces = self._lead(tensor, layout, mark)
+        for column in (NAME, *layout.columns):
+            pieces.append((self._cell(tensor, column, layout), self._style(tensor, column, mark)))
+            pieces.append((" ", ""))
+        return pieces
+
+    # -- the parts of a line
+
+    def _mark(self, mark: str) -> Piece:
+        return (getattr(self.glyphs, mark), mark) if mark else (" ", "")
+
+    def _lead(self, tensor: Tensor, layout: Layout, mark: str) -> Line:
+        if not self.rows.is_top(tensor):
+            return [self._mark(mark), (" " * (layout.storage - 1), "")]
+        sample = self.rows.sample
+        storage = sample.storages.get(tensor.storage) if sample is not None and tensor.storage is not None else None
+        if storage is None:
+            return [self._mark(mark), (fit("  no storage", layout.storage - 1, self.glyphs), "dim")]
+        account = self.rows.accounts.account(storage.id)
+        return [self._mark(mark), ("  ", ""), *self._bar(storage.bytes, used_share(storage, account), layout)]
+
+    def _bar(self, size: int | None, share: float | None, layout: Layout) -> Line:
+        filled, rest = self.glyphs.bar(share, layout.bar)
+        style = "low" if share is not None and share < 0.5 else "bar"
+        pieces: Line = [
+            (format_bytes(size).rjust(10) + " ", "bytes"),
+            (filled, style),
+            (rest, "rest"),
+        ]
+        if layout.bar >= 8:
+            pieces.append((f" {short_share(share):>5} ", "dim"))
+        pieces.append((" ", ""))
+        return pieces
+
+    def _cell(self, tensor: Tensor, column: Column, layout: Layout) -> str:
+        cells = layout.cell_width(column)
+        if column is NAME:
+            text = show(column.text(tensor, self.glyphs), self.glyphs)
+            if self.rows.is_top(tensor):
+                return fit(text, cells, self.glyphs, keep="both")
+            return "  " + fit(text, cells - 2, self.glyphs, keep="both")
+        return fit(show(column.text(tensor, self.glyphs), self.glyphs), cells, self.glyphs, right=column.right)
+
+    def _style(self, tensor: Tensor, column: Column, mark: str) -> str:
+        if mark == "gone":
+            return "gone"
+        if column is CATEGORY:
+            return tensor.category if tensor.category in self.glyphs.category else ""
+        if column is NAME:
+            return "name" if tensor.names else "dim"
+        return "dim" if column.priority >= 5 else ""
+
+    def _group(self, row: int, layout: Layout) -> Line:
+        key = self.rows.key_at(row)
+        members = self.rows.members.get(key, [])
+        arrow = " " if not members else self.glyphs.opened if self.rows.is_open(key) else self.glyphs.closed
+        sample = self.rows.sample
+        pieces: Line = [(" ", ""), (f"{arrow} ", "dim")]
+        if self.rows.group_by != STORAGE:
+            size = self.rows.group_bytes(key)
+            whole = self.rows.accounts.totals.bytes
+            pieces += self._bar(size, size / whole if whole else 0.0, layout)
+            glyph = f"{self.glyphs.category[key]} " if key in self.glyphs.category else ""
+            style = key if key in self.glyphs.category else "name"
+            pieces += [(glyph + show(str(key), self.glyphs), style), (f"   {tensors_text(len(members))}", "dim")]
+            return self._filled(pieces, layout)
+        storage = sample.storages.get(key) if sample is not None else None
+        if storage is None:
+            pieces += [(fit("storage gone", layout.storage - 3, self.glyphs), "gone")]
+            return self._filled(pieces, layout)
+        account = self.rows.accounts.account(key)
+        pieces += self._bar(storage.bytes, used_share(storage, account), layout)
+        pieces += self._storage_words(storage, account, members)
+        return self._filled(pieces, layout)
+
+    def _storage_words(self, storage: Storage, account: Account | None, members: list[int]) -> Line:
+        tensors = [tensor for tid in members if (tensor := self.rows.tensor(tid)) is not None]
+        whole = len(account.tensors) if account is not None else len(tensors)
+        pieces: Line = [(f"{storage.device}  ", "")]
+        if whole > len(tensors):
+            pieces.append((f"{len(tensors)} of {tensors_text(whole)}", "dim"))
+        else:
+            pieces.append((tensors_text(whole), "dim"))
+        names = sum(len(tensor.names) for tensor in tensors)
+        if names > len(tensors):
+            pieces.append((f", {names} names", "dim"))
+        if storage.backing != "memory":
+            pieces.append((f"  {BACKING_WORDS.get(storage.backing, storage.backing)}", "dim"))
+        if warning := storage_warning(storage, account):
+            pieces.append((f"  {self.glyphs.warn} {warning}", "warning"))
+        elif tensors and not self.rows.is_open(storage.id):
+            pieces.append((f"  {show(tensors[0].names[0], self.glyphs) if tensors[0].names else ''}", "dim"))
+        return pieces
+
+    def _filled(self, pieces: Line, layout: Layout) -> Line:
+        """`pieces` cut to the width of the line."""
+        out: Line = []
+        room = layout.width
+        for text, style in pieces:
+            cells = width(text)
+            if cells > room:
+                out.append((truncate(text, room, ellipsis=self.glyphs.ellipsis), style))
+                break
+            out.append((text, style))
+            room -= cells
+        return out
+
+
+BACKING_WORDS = {"shared": "shared memory", "file": "mapped from a file", "none": "holds no memory"}
+
+
+def used_share(storage: Storage, account: Account | None) -> float | None:
+    """The share of a storage that live tensors can reach."""
+    if account is None or account.live_bytes is None or not storage.bytes:
+        return None
+    return account.live_bytes / storage.bytes
+
+
+def short_share(share: float | None) -> str:
+    """A share in at most five characters."""
+    if share is None:
+        return "n/a"
+    if share >= 0.995 or share == 0:
+        return f"{share:.0%}"
+    return f"{share * 100:.0f}%" if share >= 0.1 else f"{share * 100:.1f}%" if share >= 0.001 else "<0.1%"
+
+
+def tensors_text(count: int) -> str:
+    """1 tensor, 12 tensors."""
+    return "1 tensor" if count == 1 else f"{format_count(count)} tensors"
+
+
+def storage_warning(storage: Storage, account: Account | None) -> str:
+    """What is wrong with a storage in a few words, "" when nothing is."""
+    if account is None or not wasted(account):
+        return ""
+    count = len(account.tensors)
+    if account.live_bytes == 0:
+        return "kept, but no tensor reaches it"
+    what = "a view" if count == 1 else f"{count} views"
+    return f"kept by {what} of {format_bytes(account.live_bytes)}"
+
+
+__all__ = ["Line", "Lines", "fit", "format_share", "show", "short_share", "storage_warning", "tensors_text"]

@@ -1,0 +1,408 @@
+"""The Tensors screen: totals, the table of storages and their tensors, and the details of one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.content import Content
+from textual.events import Resize
+from textual.screen import Screen
+from textual.widget import Widget
+from textual.widgets import Input, Static
+
+from tensortui.analysis.filtering import FilterError, parse
+from tensortui.analysis.text import safe
+from tensortui.model import LIVE, SCANNING, WAITING
+from tensortui.ui.feed import Feed
+from tensortui.ui.glyphs import Glyphs
+from tensortui.ui.markup import Piece, content
+from tensortui.ui.rows import GROUP_MODES, Rows
+from tensortui.ui.widgets.filter_bar import FILTER, SEARCH, Entry, FilterBar
+from tensortui.ui.widgets.inspector import Inspector
+from tensortui.ui.widgets.key_line import KeyLine
+from tensortui.ui.widgets.status_line import StatusLine, program
+from tensortui.ui.widgets.tab_bar import TabBar
+from tensortui.ui.widgets.tensor_tree import TensorTree
+from tensortui.ui.widgets.totals_line import TotalsLine
+
+if TYPE_CHECKING:
+    from tensortui.ui.app import TensortuiApp
+
+WIDE = 130  # from this width on the details stand beside the table
+SAMPLE_SECONDS = 1.0
+TICK_SECONDS = 0.25
+KEYS = (
+    ("f", "filter"),
+    ("/", "search"),
+    ("s", "sort"),
+    ("b", "group by"),
+    ("enter", "open"),
+    ("i", "details"),
+    ("space", "pause"),
+    ("y", "copy"),
+    ("e", "export"),
+    ("?", "help"),
+    ("q", "quit"),
+    ("w", "coverage"),
+    ("[ ]", "columns"),
+    ("D", "detach"),
+)
+
+
+class TensorsScreen(Screen[None]):
+    """Paints what the feed holds, at most four times a second, and only when something differs."""
+
+    MANUAL = "tensors"
+    DEFAULT_CSS = """
+    TensorsScreen {
+        layout: vertical; background: $background;
+        #notice { height: auto; padding: 0 1; display: none; color: $strong; background: $panel; }
+        #notice.-shown { display: block; }
+        #body { height: 1fr; }
+        #body.-stacked { layout: vertical; }
+        #empty { width: 1fr; height: 1fr; content-align: center middle; color: $dim; text-align: center; display: none; }
+        TensorsScreen.-empty #empty { display: block; }
+    }
+    TensorsScreen.-empty #body, TensorsScreen.-empty FilterBar, TensorsScreen.-empty TotalsLine { display: none; }
+    TensorsScreen.-empty #empty { display: block; }
+    TensorsScreen Inspector { display: none; }
+    TensorsScreen.-inspect Inspector { display: block; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("f", "filter", "Filter", id="tensors.filter", tooltip="show only some tensors"),
+        Binding("slash", "search", "Search", id="tensors.search", key_display="/", tooltip="find a tensor by its name"),
+        Binding("n", "find(1)", "Next", show=False, id="tensors.next", tooltip="next one found"),
+        Binding("N", "find(-1)", "Previous", show=False, id="tensors.previous", tooltip="previous one found"),
+        Binding("b", "group", "Group by", id="tensors.group", tooltip="group by storage, category, module or shape"),
+        Binding("i", "inspect", "Details", id="tensors.inspect", tooltip="details of the selected tensor"),
+        Binding(
+            "ctrl+d,full_stop",
+            "scroll_details(1)",
+            "Details down",
+            show=False,
+            id="tensors.details-down",
+            key_display=".",
+            tooltip="scroll the details down",
+        ),
+        Binding(
+            "ctrl+u,comma",
+            "scroll_details(-1)",
+            "Details up",
+            show=False,
+            id="tensors.details-up",
+            key_display=",",
+            tooltip="scroll the details up",
+        ),
+        Binding("space", "pause", "Pause", id="tensors.pause", tooltip="no new samples until pressed again"),
+        Binding("y", "copy", "Copy", id="tensors.copy", tooltip="copy the selected tensor as JSON"),
+        Binding("e", "export", "Export", id="tensors.export", tooltip="write the whole sample to a JSON file"),
+        Binding(
+            "w",
+            "coverage",
+            "Coverage",
+            show=False,
+            id="tensors.coverage",
+            tooltip="whether every tensor was seen, and if not, why",
+        ),
+        Binding(
+            "escape", "back", "Back", show=False, id="tensors.back", tooltip="close details, then clear the filter"
+        ),
+    ]
+
+    app: TensortuiApp
+
+    def __init__(self, feed: Feed, glyphs: Glyphs, clock: Callable[[], float]) -> None:
+        """Show what `feed` brings."""
+        super().__init__()
+        self.feed = feed
+        self.rows = Rows()
+        self.glyphs = glyphs
+        self._clock = clock
+        self._status = StatusLine(feed, glyphs)
+        self._totals = TotalsLine(glyphs)
+        self._bar = FilterBar(glyphs)
+        self.tree_view = TensorTree(self.rows, glyphs, clock, id="tree")
+        self._inspector = Inspector(self.rows, glyphs)
+        self._filter_text = ""
+        self._filter_before = ""
+        self._error = ""
+        self._needle = ""
+        self._watched: frozenset[int] = frozenset()
+        self._fresh = True  # the next sample is the first that is whole: nothing of it is news
+
+    def compose(self) -> Iterator[Widget]:
+        """Lines at the top, the table with the details beside or below it, keys at the bottom."""
+        yield self._status
+        yield TabBar(("Tensors",), "Tensors")
+        yield Static("", id="notice", markup=False)
+        yield self._totals
+        yield self._bar
+        with Horizontal(id="body"):
+            yield self.tree_view
+            yield self._inspector
+        yield Static("", id="empty", markup=False)
+        yield KeyLine(KEYS)
+
+    def on_mount(self) -> None:
+        """Start painting."""
+        self.tree_view.focus()
+        self.set_interval(TICK_SECONDS, self.tick)
+        self.tick()
+
+    # -- painting
+
+    def tick(self) -> None:
+        """Paint what is new. Nothing happens while another screen covers this one."""
+        if not self.is_current:
+            return
+        self._status.refresh_at(self._clock())
+        if self.feed.dirty:
+            self._take()
+        elif self.tree_view.expire_marks():
+            self.rows.set_ghosts(())
+            self.tree_view.rows_changed()
+
+    def _take(self) -> None:
+        watched = self.tree_view.visible_tensors()
+        change = self.feed.take()
+        sample = self.feed.sample
+        if sample is not None and sample is not self.rows.sample:
+            news = None if self._fresh or self.feed.sample is None else change
+            self.rows.update(sample, self.feed.accounts, change)
+            if news is not None and news.gone:
+                ghosts = [tensor for tensor in watched if tensor.id in news.gone]
+                if ghosts:
+                    self.rows.set_ghosts([*self.rows.ghosts.values(), *ghosts])
+            self.tree_view.sample_changed(news)
+            self._fresh = sample.phase != LIVE
+            self._totals.show_totals(self.feed.accounts.totals)
+            self._say()
+            self._show_details()
+        self._notices()
+
+    def _notices(self) -> None:
+        sample, ended = self.feed.sample, self.feed.ended
+        notice = self.query_one("#notice", Static)
+        notice.set_class(ended is not None, "-shown")
+        if ended is not None:
+            name = safe(program(sample.process)) if sample is not None else safe(self.feed.source.title)
+            stays = ""
+            if sample is not None:
+                at = datetime.fromtimestamp(sample.taken_at, timezone.utc).strftime("%H:%M:%S")
+                stays = f" The last sample, taken at {at} UTC, stays here; nothing below is live."
+            notice.update(content([(f"{self.glyphs.lost} {name}: {safe(ended.reason)}.", "bold $error"), (stays, "")]))
+        empty = sample is None or (not sample.tensors and not self.rows.ghosts)
+        self.set_class(empty, "-empty")
+        if empty:
+            self.query_one("#empty", Static).update(self._why_empty())
+
+    def _why_empty(self) -> Content:
+        sample = self.feed.sample
+        if self.feed.ended is not None:
+            return content([("no tensors were seen", "$dim")])
+        if sample is None:
+            return content([("connecting to ", ""), (safe(self.feed.source.title), "bold $strong")])
+        if sample.phase == WAITING:
+            return content(
+                [
+                    ("this process has not imported torch yet\n\n", "bold $strong"),
+                    ("tensors will appear here as soon as it does; nothing else is to be done", ""),
+                ]
+            )
+        if sample.phase == SCANNING:
+            share = sample.progress or 0.0
+            return content(
+                [
+                    ("looking for tensors\n\n", "bold $strong"),
+                    ("".join(self.glyphs.bar(share, 40)), "$bar"),
+                    (f" {share:4.0%}\n\n", ""),
+                    ("the first scan goes in small steps, so that the program is not held up", ""),
+                ]
+            )
+        return content(
+            [
+                ("no tensors\n\n", "bold $strong"),
+                ("torch is imported, but no live tensor was found; they will appear here as they are made", ""),
+            ]
+        )
+
+    def _say(self) -> None:
+        whole = len(self.rows.sample.tensors) if self.rows.sample is not None else 0
+        self._bar.show(
+            self._filter_text,
+            self._error,
+            self.rows.group_by,
+            self.rows.sort_by,
+            self.rows.reverse,
+            self.rows.shown,
+            whole,
+        )
+
+    def _show_details(self) -> None:
+        if self.has_class("-inspect"):
+            self._inspector.show_tensor(self.tree_view.selected)
+
+    def on_resize(self, event: Resize) -> None:
+        """Put the details beside the table or below it."""
+        narrow = event.size.width < WIDE
+        self.query_one("#body", Horizontal).set_class(narrow, "-stacked")
+        self._inspector.set_class(narrow, "-below")
+        self._status.refresh_at(self._clock())
+        self._say()
+
+    # -- what the table says
+
+    def on_tensor_tree_highlighted(self) -> None:
+        """Follow the cursor with the details, and tell the source what is on screen."""
+        self._show_details()
+        self.call_later(self._watch)
+
+    def on_tensor_tree_opened(self) -> None:
+        """Show the details of the tensor that was opened."""
+        self.action_inspect()
+
+    def on_tensor_tree_sorted(self) -> None:
+        """Say the new order."""
+        self._say()
+
+    async def _watch(self) -> None:
+        ids = frozenset(tensor.id for tensor in self.tree_view.visible_tensors())
+        if ids != self._watched and self.feed.ended is None:
+            self._watched = ids
+            try:
+                await self.feed.source.watch(ids)
+            except Exception:  # the end of the source is told by its updates, not here
+                self._watched = frozenset()
+
+    # -- filter and search
+
+    def action_filter(self) -> None:
+        """Type a filter."""
+        self._filter_before = self._filter_text
+        self._bar.start(FILTER, self._filter_text)
+        self._say()
+
+    def action_search(self) -> None:
+        """Type a part of a name."""
+        self._bar.start(SEARCH, "")
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Filter, or go to what is found, as it is typed."""
+        if not self._bar.typing:
+            return
+        if self._bar.kind == FILTER:
+            self.set_filter(event.value)
+        elif event.value:
+            self._needle = event.value
+            self.tree_view.search(event.value, 1, here=True)
+
+    def on_entry_left(self, event: Entry.Left) -> None:
+        """Back to the table."""
+        if self._bar.kind == FILTER and not event.kept:
+            self.set_filter(self._filter_before)
+        self._bar.stop()
+        self.tree_view.focus()
+        self._say()
+        if self._bar.kind == SEARCH and event.kept and self._needle:
+            self._found(self.tree_view.search(self._needle, 1, here=True))
+
+    def set_filter(self, text: str) -> None:
+        """Filter by `text`; one that cannot be understood says why and leaves the rows as they are."""
+        self._filter_text = text
+        try:
+            chosen = parse(text)
+        except FilterError as error:
+            self._error = error.cause
+        else:
+            self._error = ""
+            self.rows.set_filter(chosen)
+            self.tree_view.rows_changed()
+        self._say()
+
+    def action_find(self, step: int) -> None:
+        """Go to the next or previous tensor found."""
+        if self._needle:
+            self._found(self.tree_view.search(self._needle, step))
+        else:
+            self.action_search()
+
+    def _found(self, found: bool) -> None:
+        if not found:
+            self.notify(f"no name here holds {safe(self._needle)!r}", markup=False, severity="warning")
+
+    # -- the other keys
+
+    def action_group(self) -> None:
+        """Group by the next of storage, category, module, shape."""
+        self.group_by(GROUP_MODES[(GROUP_MODES.index(self.rows.group_by) + 1) % len(GROUP_MODES)])
+
+    def group_by(self, mode: str) -> None:
+        """Group by `mode`."""
+        self.rows.set_view(group_by=mode)
+        self.tree_view.rows_changed()
+        self._say()
+
+    def action_inspect(self) -> None:
+        """Show or hide the details."""
+        self.toggle_class("-inspect")
+        self._show_details()
+
+    def action_scroll_details(self, step: int) -> None:
+        """Scroll the details."""
+        self._inspector.scroll_relative(y=step * max(self._inspector.size.height - 2, 1), animate=False)
+
+    def action_back(self) -> None:
+        """Close the details; with none open, clear the filter."""
+        if self.has_class("-inspect"):
+            self.remove_class("-inspect")
+        elif self._filter_text:
+            self.set_filter("")
+
+    async def action_pause(self) -> None:
+        """Stop or go on taking samples."""
+        if self.feed.ended is None:
+            await self.feed.pause(not self.feed.paused, SAMPLE_SECONDS)
+            self._status.refresh_at(self._clock())
+
+    def action_copy(self) -> None:
+        """Copy the selected tensor as JSON to the clipboard of the terminal."""
+        tensor = self.tree_view.selected
+        if tensor is None:
+            self.notify("select a tensor first; a storage's tensors are under it", markup=False)
+            return
+        from tensortui.ui.export import tensor_json
+
+        self.app.copy_to_clipboard(tensor_json(self.feed, tensor.id))
+        self.notify("copied as JSON, if this terminal allows it (OSC 52)", markup=False)
+
+    def action_export(self) -> None:
+        """Write the JSON document of the sample to a file of the current directory."""
+        if self.feed.sample is None:
+            return
+        from tensortui.ui.export import export
+
+        try:
+            path = export(self.feed, Path.cwd())
+        except OSError as error:
+            self.notify(f"could not write it: {error.strerror}", severity="error", markup=False)
+        else:
+            self.notify(f"written to {safe(str(path))}", markup=False)
+
+    def action_coverage(self) -> None:
+        """Say whether every tensor was seen."""
+        sample = self.feed.sample
+        if sample is None or sample.coverage.complete:
+            self.notify("every live tensor that can be seen is here", title="coverage", markup=False)
+            return
+        reasons: list[str] = [safe(reason) for reason in sample.coverage.reasons] or ["no reason was given"]
+        self.notify(
+            "\n".join(f"- {reason}" for reason in reasons), title="not every tensor was seen", markup=False, timeout=15
+        )
+
+
+__all__ = ["Piece", "TensorsScreen"]

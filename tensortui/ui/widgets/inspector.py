@@ -1,0 +1,146 @@
+"""Everything about the selected tensor, each field with a few words on what it means."""
+
+from __future__ import annotations
+
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.widgets import Static
+
+from tensortui.analysis.units import format_bytes, format_share
+from tensortui.model import Tensor
+from tensortui.ui.columns import dims_text, name_text
+from tensortui.ui.glyphs import Glyphs
+from tensortui.ui.lines import BACKING_WORDS, show, storage_warning, used_share
+from tensortui.ui.markup import Piece, content
+from tensortui.ui.rows import Rows
+
+LABEL = 15
+MATES = 8
+NAMES = 6
+
+
+def yes_no(value: bool | None) -> str:
+    """A fact that may be unknown."""
+    return "n/a" if value is None else "yes" if value else "no"
+
+
+class Inspection:
+    """Writes the lines about one tensor."""
+
+    def __init__(self, rows: Rows, glyphs: Glyphs) -> None:
+        """Look things up in `rows`."""
+        self._rows = rows
+        self._glyphs = glyphs
+        self._pieces: list[Piece] = []
+
+    def _field(self, label: str, value: str, hint: str = "", style: str = "$strong") -> None:
+        self._pieces += [(f" {label:<{LABEL}}", "$dim"), (show(value, self._glyphs), style)]
+        self._pieces.append((f"\n {'':<{LABEL}}{hint}\n" if hint else "\n", "$dim"))
+
+    def _title(self, text: str) -> None:
+        self._pieces.append((f"\n {text}\n", "bold $primary"))
+
+    def of_tensor(self, tensor: Tensor) -> Content:
+        """All of it, as text."""
+        glyph = self._glyphs.category.get(tensor.category, "?")
+        self._pieces = [(f" {show(name_text(tensor), self._glyphs)}\n", "bold $strong")]
+        for name in tensor.names[1:NAMES]:
+            self._pieces.append((f" {self._glyphs.equals} {show(name, self._glyphs)}\n", ""))
+        if len(tensor.names) > NAMES:
+            self._pieces.append((f" and {len(tensor.names) - NAMES} more names\n", "$dim"))
+        self._pieces.append((f" {glyph} {tensor.category}\n", f"$cat-{tensor.category}"))
+        self._title("what it is")
+        self._field("type", tensor.type or "n/a")
+        self._field("shape", dims_text(tensor.shape), "elements along each dimension")
+        self._field("dtype", tensor.dtype or "n/a")
+        self._field("device", tensor.device or "n/a")
+        self._field("bytes", format_bytes(tensor.bytes), "elements times the size of one")
+        if tensor.distinct_bytes != tensor.bytes:
+            self._field(
+                "distinct bytes", format_bytes(tensor.distinct_bytes), "each address counted once: expand repeats"
+            )
+        self._title("where it lies")
+        self._field("strides", dims_text(tensor.strides), "elements to skip for the next index of each dimension")
+        self._field(
+            "offset",
+            "n/a" if tensor.offset is None else str(tensor.offset),
+            "elements before its first one in the storage",
+        )
+        contiguous = yes_no(tensor.contiguous)
+        self._field("contiguous", contiguous, "no: view() may fail and reshape() copies" if contiguous == "no" else "")
+        self._field("memory format", tensor.memory_format or "n/a")
+        self._field("layout", tensor.layout or "n/a")
+        if tensor.flags:
+            self._field("flags", ", ".join(tensor.flags))
+        self._title("autograd")
+        self._field("requires_grad", yes_no(tensor.requires_grad))
+        self._field("is_leaf", yes_no(tensor.is_leaf), "made by you, not by an operation that autograd follows")
+        self._field("grad_fn", tensor.grad_fn or "none", "the operation that backward undoes" if tensor.grad_fn else "")
+        self._field(
+            "version",
+            "n/a" if tensor.version is None else str(tensor.version),
+            "in-place changes so far; backward checks it",
+        )
+        if not tensor.python:
+            self._field("held by", "C++ only", "no Python variable refers to it")
+        self._storage(tensor)
+        return content(self._pieces)
+
+    def _storage(self, tensor: Tensor) -> None:
+        self._title("its storage")
+        sample = self._rows.sample
+        storage = sample.storages.get(tensor.storage) if sample is not None and tensor.storage is not None else None
+        if storage is None:
+            self._pieces.append((" none: it holds no memory of its own\n", "$dim"))
+            return
+        account = self._rows.accounts.account(storage.id)
+        share = used_share(storage, account)
+        self._field("bytes", format_bytes(storage.bytes), "what stays allocated while any of its tensors lives")
+        live = account.live_bytes if account is not None else None
+        bar = "".join(self._glyphs.bar(share, 10))
+        self._field("in use", f"{format_bytes(live)}  {bar} {format_share(share)}")
+        if account is not None and (warning := storage_warning(storage, account)):
+            self._field("", f"{self._glyphs.warn} {warning}", "clone() the view to let the rest go", "bold $warning")
+        self._field("address", f"0x{storage.address:x}" if storage.address else "none")
+        self._field("backing", BACKING_WORDS.get(storage.backing, storage.backing))
+        mates = [t for tid in account.tensors if tid != tensor.id and (t := self._rows.tensor(tid))] if account else []
+        if mates:
+            self._pieces.append((f" shared with {len(mates)}\n", "$dim"))
+        for mate in mates[:MATES]:
+            self._pieces += [
+                (f"   {show(name_text(mate), self._glyphs)}", ""),
+                (f"  {dims_text(mate.shape)}\n", "$dim"),
+            ]
+        if len(mates) > MATES:
+            self._pieces.append((f"   and {len(mates) - MATES} more\n", "$dim"))
+
+
+class Inspector(VerticalScroll, can_focus=False):
+    """A side panel on wide terminals, a lower one on narrow ones."""
+
+    DEFAULT_CSS = """
+    Inspector { width: 46; height: 1fr; border-left: solid $border; background: $surface; scrollbar-size-vertical: 1; }
+    Inspector.-below { width: 1fr; height: 45%; border-left: none; border-top: solid $border; }
+    Inspector Static { height: auto; }
+    """
+
+    def __init__(self, rows: Rows, glyphs: Glyphs) -> None:
+        """Look things up in `rows`."""
+        super().__init__()
+        self._inspection = Inspection(rows, glyphs)
+        self._text = Static("", markup=False)
+        self._shown: object = None
+
+    def compose(self):  # type: ignore[no-untyped-def]
+        """One text that scrolls."""
+        yield self._text
+
+    def show_tensor(self, tensor: Tensor | None) -> None:
+        """Tell of `tensor`; None says how to choose one."""
+        if tensor is None:
+            self._text.update(content([(" select a tensor to see its details\n", "$dim")]))
+        else:
+            self._text.update(self._inspection.of_tensor(tensor))
+        if (tensor and tensor.id) != self._shown:
+            self._shown = tensor and tensor.id
+            self.scroll_home(animate=False)

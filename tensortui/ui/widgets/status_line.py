@@ -1,0 +1,95 @@
+"""The first line: who is attached, how fresh the sample is, and what looking costs the target."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+from textual.content import Content
+from textual.widgets import Static
+
+from tensortui.analysis.units import format_age, format_share
+from tensortui.model import LIVE, SCANNING, Process
+from tensortui.ui.feed import Feed
+from tensortui.ui.glyphs import Glyphs
+from tensortui.ui.lines import show
+from tensortui.ui.markup import Piece, spread
+
+SLOW_AFTER = 5.0  # seconds without a sample after which a live source counts as slow
+
+
+def program(process: Process) -> str:
+    """The program a command runs: the script or module, not the interpreter."""
+    arguments = iter(process.command[1:])
+    for argument in arguments:
+        if argument == "-m":
+            return f"-m {next(arguments, '')}".strip()
+        if argument == "-c":
+            return "python -c"
+        if not argument.startswith("-"):
+            return PurePosixPath(argument).name or argument
+    return PurePosixPath(process.command[0]).name if process.command else "process"
+
+
+def freshness(feed: Feed, now: float, glyphs: Glyphs) -> list[Piece]:
+    """The state of the source in words, with the age of the sample."""
+    age = format_age(max(now - feed.sample.taken_at, 0.0)) if feed.sample is not None else ""
+    if feed.ended is not None:
+        return [(f"{glyphs.lost} ended", "bold $error"), (f", last sample {age} ago" if age else "", "")]
+    if feed.sample is None:
+        return [("connecting", "$warning")]
+    if feed.paused:
+        return [(f"{glyphs.paused} paused", "bold $warning"), (f", sample {age} old", "")]
+    if feed.sample.phase == SCANNING:
+        return [("first scan", "$warning")]
+    if feed.sample.phase != LIVE:
+        return [("waiting for torch", "$warning")]
+    if now - feed.sample.taken_at > SLOW_AFTER:
+        return [(f"{glyphs.warn} slow", "bold $warning"), (f", sample {age} old", "")]
+    return [(f"{glyphs.live} live", "$success"), (f" {age} ago", "")]
+
+
+class StatusLine(Static):
+    """One line; what there is no room for is left out, the least important first."""
+
+    DEFAULT_CSS = "StatusLine { height: 1; background: $panel; color: $foreground; text-wrap: nowrap; }"
+
+    def __init__(self, feed: Feed, glyphs: Glyphs) -> None:
+        """Tell of `feed`."""
+        super().__init__("", markup=False)
+        self._feed = feed
+        self._glyphs = glyphs
+        self._shown: Content | None = None
+
+    def refresh_at(self, now: float) -> None:
+        """Say what is true at `now`; nothing is painted when nothing differs."""
+        line = status(self._feed, now, self._glyphs, self.size.width)
+        if self._shown is None or not line.is_same(self._shown):
+            self._shown = line
+            self.update(line)
+
+
+def status(feed: Feed, now: float, glyphs: Glyphs, room: int) -> Content:
+    """The status line in `room` cells."""
+    sample = feed.sample
+    left: list[list[Piece]] = [[(" tensortui", "bold $primary")]]
+    right: list[list[Piece]] = [[*freshness(feed, now, glyphs), (" ", "")]]
+    if sample is None:
+        left.append([(show(feed.source.title, glyphs), "bold $strong")])
+        return spread(left, right, room)
+    process = sample.process
+    left.append([(show(program(process), glyphs), "bold $strong")])
+    left.append([("pid ", "$dim"), (str(process.pid), "")])
+    if process.rank is not None:
+        world = f"/{process.world_size}" if process.world_size is not None else ""
+        left.append([("rank ", "$dim"), (f"{process.rank}{world}", "")])
+    if process.torch:
+        left.append([("torch ", "$dim"), (show(process.torch, glyphs), "")])
+    if process.python:
+        left.append([("py ", "$dim"), (show(process.python, glyphs), "")])
+    if not sample.coverage.complete:
+        right.append([(f"{glyphs.warn} incomplete", "bold $warning"), (" (w)", "$dim")])
+    over = sample.cost.share > sample.cost.budget * 1.5
+    if feed.ended is None:
+        right.append([("costs it ", "$dim"), (format_share(sample.cost.share), "bold $warning" if over else "")])
+    # The freshness stands at the right end, and is the last to give way.
+    return spread(left, right, room)

@@ -1,0 +1,387 @@
+"""The table of tensors under their storages: a hundred thousand rows, of which only those on screen are drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.binding import Binding, BindingType
+from textual.events import Click, Resize
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from tensortui.model import CATEGORIES, Change, Tensor
+from tensortui.ui.columns import BY_KEY, COLUMNS, GAP, NAME, Layout, lay_out
+from tensortui.ui.glyphs import Glyphs
+from tensortui.ui.lines import Lines
+from tensortui.ui.rows import Rows
+
+MARK_SECONDS = 2.0
+SORT_KEYS = tuple(column.key for column in COLUMNS)
+
+
+class TensorTree(ScrollView, can_focus=True):
+    """Shows `rows`. The cursor stays on the same tensor or group whatever happens to the rows around it."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        *(f"tree--{name}" for name in CATEGORIES),
+        *(
+            f"tree--{name}"
+            for name in ("header", "sorted", "cursor", "cursor-blurred", "dim", "bytes", "bar", "low", "rest")
+        ),
+        *(f"tree--{name}" for name in ("name", "warning", "new", "changed", "gone", "hit")),
+    }
+    DEFAULT_CSS = """
+    TensorTree {
+        height: 1fr; background: $surface; color: $foreground; overflow-x: hidden; scrollbar-gutter: stable;
+        scrollbar-size-vertical: 1;
+        .tree--header { background: $panel; color: $dim; }
+        .tree--sorted { background: $panel; color: $strong; text-style: bold; }
+        .tree--cursor { background: $cursor; }
+        .tree--cursor-blurred { background: $cursor-blurred; }
+        .tree--dim { color: $dim; }
+        .tree--bytes { color: $strong; }
+        .tree--bar { color: $bar; }
+        .tree--rest { color: $faint; }
+        .tree--low { color: $warning; }
+        .tree--name { color: $strong; }
+        .tree--warning { color: $warning; text-style: bold; }
+        .tree--hit { color: $strong; text-style: underline; }
+        .tree--new { color: $success; text-style: bold; }
+        .tree--changed { color: $accent; }
+        .tree--gone { color: $error; text-style: strike; }
+        .tree--parameter { color: $cat-parameter; }
+        .tree--buffer { color: $cat-buffer; }
+        .tree--optimizer { color: $cat-optimizer; }
+        .tree--gradient { color: $cat-gradient; }
+        .tree--saved { color: $cat-saved; }
+        .tree--activation { color: $cat-activation; }
+        .tree--input { color: $cat-input; }
+        .tree--other { color: $cat-other; }
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", "Up", show=False, id="tree.up", tooltip="one row up"),
+        Binding("down,j", "move(1)", "Down", show=False, id="tree.down", tooltip="one row down"),
+        Binding("pageup,ctrl+b", "page(-1)", "Page up", show=False, id="tree.page-up", tooltip="one page up"),
+        Binding("pagedown,ctrl+f", "page(1)", "Page down", show=False, id="tree.page-down", tooltip="one page down"),
+        Binding("home,g", "edge(0)", "Top", show=False, id="tree.top", tooltip="first row"),
+        Binding("end,G", "edge(-1)", "Bottom", show=False, id="tree.bottom", tooltip="last row"),
+        Binding("left,h", "fold(False)", "Close", show=False, id="tree.close", tooltip="close, or go to the storage"),
+        Binding("right,l", "fold(True)", "Open", show=False, id="tree.open", tooltip="open the storage or group"),
+        Binding("enter", "enter", "Open", id="tree.enter", tooltip="open or close; on a tensor: its details"),
+        Binding("E", "open_all(True)", "Open all", show=False, id="tree.open-all", tooltip="open every group"),
+        Binding("C", "open_all(False)", "Close all", show=False, id="tree.close-all", tooltip="close every group"),
+        Binding("s", "sort(1)", "Sort", id="tree.sort", tooltip="sort by the next column"),
+        Binding("S", "reverse", "Reverse", show=False, id="tree.reverse", tooltip="turn the order round"),
+        Binding(
+            "left_square_bracket",
+            "pan(-1)",
+            "Pan left",
+            show=False,
+            id="tree.pan-left",
+            key_display="[",
+            tooltip="columns to the left",
+        ),
+        Binding(
+            "right_square_bracket",
+            "pan(1)",
+            "Pan right",
+            show=False,
+            id="tree.pan-right",
+            key_display="]",
+            tooltip="columns to the right",
+        ),
+    ]
+
+    class Highlighted(Message):
+        """The cursor is on another row, or its row reads differently."""
+
+    class Opened(Message):
+        """Enter or a second click on a tensor."""
+
+    class Sorted(Message):
+        """The order changed."""
+
+    def __init__(self, rows: Rows, glyphs: Glyphs, clock: Callable[[], float], *, id: str | None = None) -> None:
+        """Show `rows`, drawn with `glyphs`; `clock` times the marks."""
+        super().__init__(id=id)
+        self.rows = rows
+        self.lines = Lines(rows, glyphs)
+        self.cursor = 0
+        self.needle = ""
+        self._clock = clock
+        self._layout = lay_out(80)
+        self._pan = 0
+        self._held: tuple[str, Any] | None = None
+        self._recent: list[tuple[float, Change]] = []
+        self._marked: set[int] = set()
+        self._styles: dict[str, Style] = {}
+
+    # -- new data
+
+    def sample_changed(self, change: Change | None) -> None:
+        """The rows moved on to a newer sample; `change` None when nothing of it is to be marked."""
+        if change is not None and (change.new or change.changed or change.gone):
+            self._recent.append((self._clock() + MARK_SECONDS, change))
+        self.rows_changed()
+
+    def visible_tensors(self) -> list[Tensor]:
+        """The tensors of the rows on screen."""
+        top = self._top
+        rows = self.rows.order[top : top + self._body]
+        return [tensor for row in rows if row >= 0 and (tensor := self.rows.tensor(row)) is not None]
+
+    def expire_marks(self) -> bool:
+        """Take off marks whose moment is over; True when ghosts (rows of tensors gone) should go too."""
+        now = self._clock()
+        if not self._recent or self._recent[0][0] > now:
+            return False
+        self._recent = [entry for entry in self._recent if entry[0] > now]
+        self.refresh()
+        return bool(self.rows.ghosts) and not any(entry[1].gone & self.rows.ghosts.keys() for entry in self._recent)
+
+    def rows_changed(self) -> None:
+        """The rows were arranged anew: keep the cursor on what it was on, at the same place of the screen."""
+        offset = self.cursor - self._top
+        at = self.rows.find(self._held) if self._held is not None else None
+        count = len(self.rows.order)
+        self.cursor = at if at is not None else max(0, min(self.cursor, count - 1))
+        self.virtual_size = Size(self.scrollable_content_region.width, count + 1)
+        if at is not None and self._top:
+            self.scroll_to(y=max(0, at - offset), animate=False, force=True)
+        self._hold()
+        self.refresh()
+        self.post_message(self.Highlighted())
+
+    # -- what is where
+
+    @property
+    def _top(self) -> int:
+        return int(self.scroll_offset.y)
+
+    @property
+    def _body(self) -> int:
+        return max(self.size.height - 1, 1)
+
+    @property
+    def selected(self) -> Tensor | None:
+        """The tensor under the cursor."""
+        row = self.row
+        return self.rows.tensor(row) if row is not None and row >= 0 else None
+
+    @property
+    def row(self) -> int | None:
+        """The row under the cursor."""
+        return self.rows.order[self.cursor] if 0 <= self.cursor < len(self.rows.order) else None
+
+    @property
+    def hidden_columns(self) -> tuple[str, ...]:
+        """Titles of the columns there is no room for."""
+        return tuple(column.title for column in self._layout.hidden)
+
+    def _hold(self) -> None:
+        row = self.row
+        self._held = self.rows.identity(row) if row is not None else None
+
+    def go_to(self, tid: int) -> bool:
+        """Put the cursor on a tensor, opening its group; False when the rows do not hold it."""
+        tensor = self.rows.tensor(tid)
+        if tensor is None:
+            return False
+        if self.rows.toggle(self.rows.key_of(tensor), True):
+            self.rows_changed()
+        at = self.rows.find(("tensor", tid))
+        if at is None:
+            return False
+        self._move_to(at)
+        return True
+
+    def search(self, needle: str, step: int, *, here: bool = False) -> bool:
+        """Go to the next (`step` 1) or previous (-1) row whose name holds `needle`, closed groups included."""
+        self.needle = needle.lower()
+        if not needle or self.rows.sample is None:
+            self.refresh()
+            return False
+        ids = [tid for key in self.rows.keys for tid in self.rows.members[key]] if step else []
+        row = self.row
+        first = row if row is not None and row >= 0 else next(iter(self.rows.members.get(self._key(row), ())), None)
+        start = ids.index(first) if first in ids else 0
+        count = len(ids)
+        for far in range(0 if here else 1, count + 1):
+            tid = ids[(start + step * far) % count]
+            tensor = self.rows.tensor(tid)
+            if tensor is not None and any(self.needle in name.lower() for name in tensor.names):
+                self.refresh()
+                return self.go_to(tid)
+        self.refresh()
+        return False
+
+    def _key(self, row: int | None) -> Any:
+        return self.rows.key_at(row) if row is not None else None
+
+    # -- drawing
+
+    def notify_style_update(self) -> None:
+        """Forget the styles of the old theme."""
+        super().notify_style_update()
+        self._styles.clear()
+
+    def on_resize(self, event: Resize) -> None:
+        """Choose the columns for the new width."""
+        self._lay_out()
+        if not 0 <= self.cursor - self._top < self._body:
+            self.scroll_to(y=max(0, self.cursor - self._body + 1), animate=False)
+
+    def _lay_out(self) -> None:
+        self._layout = lay_out(max(self.scrollable_content_region.width, 20), self._pan)
+        self.refresh()
+
+    def _style(self, name: str) -> Style:
+        style = self._styles.get(name)
+        if style is None:
+            style = self.get_component_rich_style(f"tree--{name}", partial=True) if name else Style()
+            self._styles[name] = style
+        return style
+
+    def _mark_of(self, tid: int) -> str:
+        for _, change in reversed(self._recent):
+            if tid in change.gone:
+                return "gone"
+            if tid in change.new:
+                return "new"
+            if tid in change.changed:
+                return "changed"
+        return ""
+
+    def render_line(self, y: int) -> Strip:
+        """Draw one line of the screen."""
+        cells = self.size.width
+        base = self.rich_style
+        if y == 0:
+            pieces = self.lines.header(self._layout)
+            return self._strip(pieces, base + self._style("header"), cells)
+        at = self._top + y - 1
+        if at >= len(self.rows.order):
+            return Strip.blank(cells, base)
+        row = self.rows.order[at]
+        pieces = self.lines.row(row, self._layout, self._mark_of(row) if row >= 0 and self._recent else "")
+        if at == self.cursor:
+            base += self._style("cursor" if self.has_focus else "cursor-blurred")
+        return self._strip(pieces, base, cells)
+
+    def _strip(self, pieces: list[tuple[str, str]], base: Style, cells: int) -> Strip:
+        strip = Strip([Segment(text, base + self._style(style)) for text, style in pieces if text])
+        return strip.adjust_cell_length(cells, base)
+
+    # -- moving
+
+    def _move_to(self, at: int) -> None:
+        count = len(self.rows.order)
+        old, new = self.cursor, max(0, min(count - 1, at))
+        self.cursor = new
+        self._hold()
+        if new < self._top:
+            self.scroll_to(y=new, animate=False)
+        elif new >= self._top + self._body:
+            self.scroll_to(y=new - self._body + 1, animate=False)
+        for line in {old, new}:
+            self.refresh(Region(0, line - self._top + 1, self.size.width, 1))
+        if old != new:
+            self.post_message(self.Highlighted())
+
+    def action_move(self, step: int) -> None:
+        """Move the cursor by rows."""
+        self._move_to(self.cursor + step)
+
+    def action_page(self, step: int) -> None:
+        """Move the cursor by pages."""
+        self._move_to(self.cursor + step * self._body)
+
+    def action_edge(self, at: int) -> None:
+        """Move the cursor to the first or last row."""
+        self._move_to(0 if at == 0 else len(self.rows.order) - 1)
+
+    # -- opening, sorting
+
+    def action_fold(self, opened: bool) -> None:
+        """Open or close what is under the cursor; closing on a tensor goes to its group."""
+        row = self.row
+        if row is None:
+            return
+        if row < 0:
+            if self.rows.toggle(self.rows.key_at(row), opened):
+                self.rows_changed()
+        elif not opened and (tensor := self.rows.tensor(row)) is not None and not self.rows.is_top(tensor):
+            at = self.rows.find(("group", self.rows.key_of(tensor)))
+            if at is not None:
+                self._move_to(at)
+
+    def action_enter(self) -> None:
+        """Open or close a group; show the details of a tensor."""
+        row = self.row
+        if row is not None and row >= 0:
+            self.post_message(self.Opened())
+        elif row is not None and self.rows.toggle(self.rows.key_at(row)):
+            self.rows_changed()
+
+    def action_open_all(self, opened: bool) -> None:
+        """Open or close every group."""
+        self.rows.open_all(opened)
+        self.rows_changed()
+
+    def action_sort(self, step: int = 1) -> None:
+        """Sort by the next column on screen."""
+        shown = [column.key for column in (NAME, *self._layout.columns)]
+        at = shown.index(self.rows.sort_by) if self.rows.sort_by in shown else -1
+        self.sort_by(shown[(at + step) % len(shown)])
+
+    def sort_by(self, key: str) -> None:
+        """Sort by a column, in the direction that is most wanted of it; a second time the other way round."""
+        reverse = not self.rows.reverse if key == self.rows.sort_by else BY_KEY[key].descending
+        self.rows.sort_by, self.rows.reverse = self.rows.sort_by, self.rows.reverse
+        self.rows.set_view(sort_by=key, reverse=reverse)
+        self.rows_changed()
+        self.post_message(self.Sorted())
+
+    def action_reverse(self) -> None:
+        """Turn the order round."""
+        self.sort_by(self.rows.sort_by)
+
+    def action_pan(self, step: int) -> None:
+        """Show the columns further to the right or left."""
+        last = len(COLUMNS) - 2
+        self._pan = max(0, min(last, self._pan + step))
+        self._lay_out()
+        self.post_message(self.Sorted())
+
+    # -- the mouse
+
+    def on_click(self, event: Click) -> None:
+        """Header: sort by the column. Row: the cursor; on the arrow, or twice: open."""
+        if event.y == 0:
+            column = self._column_at(event.x)
+            if column is not None:
+                self.sort_by(column)
+            return
+        at = self._top + event.y - 1
+        if at >= len(self.rows.order):
+            return
+        self._move_to(at)
+        if event.chain == 2 or (self.rows.order[at] < 0 and event.x < 4):
+            self.action_enter()
+
+    def _column_at(self, x: int) -> str | None:
+        layout: Layout = self._layout
+        right = layout.storage
+        if x < right:
+            return "bytes"
+        for column in (NAME, *layout.columns):
+            right += layout.cell_width(column) + GAP
+            if x < right:
+                return column.key
+        return None

@@ -1,0 +1,92 @@
+"""The totals: every byte counted once, by device and by what it is for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from textual.content import Content
+from textual.widgets import Static
+
+from tensortui.analysis.accounting import Totals
+from tensortui.analysis.units import format_bytes, format_count
+from tensortui.model import CATEGORIES
+from tensortui.ui.glyphs import Glyphs
+from tensortui.ui.lines import BACKING_WORDS, show
+from tensortui.ui.markup import Piece, spread
+
+STRIP = 24
+
+
+def strip(by_category: Mapping[str, int], cells: int, glyphs: Glyphs) -> list[Piece]:
+    """A line of `cells` glyphs shared out among the categories by their bytes; what there is, shows."""
+    whole = sum(by_category.values())
+    if whole <= 0:
+        return [(glyphs.rule * cells, "$faint")]
+    present = [name for name in CATEGORIES if by_category.get(name, 0) > 0]
+    counts = {name: max(1, int(by_category[name] / whole * cells)) for name in present}
+    while sum(counts.values()) > cells and max(counts.values()) > 1:
+        counts[max(counts, key=counts.__getitem__)] -= 1
+    while sum(counts.values()) < cells:
+        # The one that is furthest below its due share gets the cell.
+        counts[max(present, key=lambda name: by_category[name] / whole * cells - counts[name])] += 1
+    return [(glyphs.category[name] * counts[name], f"$cat-{name}") for name in present]
+
+
+def lines(totals: Totals, glyphs: Glyphs, room: int) -> Content:
+    """Both lines of the totals in `room` cells."""
+    first: list[list[Piece]] = [
+        [
+            (f" {format_count(totals.tensors)}", "bold $strong"),
+            (" tensors on ", ""),
+            (format_count(totals.storages), "bold $strong"),
+            (" storages, ", ""),
+            (format_bytes(totals.bytes), "bold $strong"),
+        ]
+    ]
+    first += [
+        [(show(device, glyphs), "$dim"), (f" {format_bytes(size)}", "")]
+        for device, size in sorted(totals.by_device.items(), key=lambda item: -item[1])
+    ]
+    inside = [(name, size) for name, size in totals.by_backing.items() if name in BACKING_WORDS and size]
+    first += [
+        [("of it " if at == 0 else "", "$dim"), (format_bytes(size), ""), (f" {BACKING_WORDS[name]}", "$dim")]
+        for at, (name, size) in enumerate(inside)
+    ]
+    second: list[list[Piece]] = [[(" ", ""), *strip(totals.by_category, STRIP if room >= 110 else 0, glyphs)]]
+    if room < 110:
+        second = []
+    names = sorted((name for name in CATEGORIES if totals.by_category.get(name)), key=lambda n: -totals.by_category[n])
+    for name in names:
+        lead = " " if not second else ""
+        second.append(
+            [
+                (f"{lead}{glyphs.category[name]} {name}", f"$cat-{name}"),
+                (f" {format_bytes(totals.by_category[name])}", ""),
+            ]
+        )
+    return spread(first, [], room) + "\n" + spread(second, [], room)
+
+
+class TotalsLine(Static):
+    """Two lines of totals."""
+
+    DEFAULT_CSS = "TotalsLine { height: 2; color: $foreground; text-wrap: nowrap; }"
+
+    def __init__(self, glyphs: Glyphs) -> None:
+        """Start empty."""
+        super().__init__("", markup=False)
+        self._glyphs = glyphs
+        self._totals = Totals()
+
+    def show_totals(self, totals: Totals) -> None:
+        """Say these totals."""
+        if totals != self._totals:
+            self._totals = totals
+            self._paint()
+
+    def on_resize(self) -> None:
+        """Fit the new width."""
+        self._paint()
+
+    def _paint(self) -> None:
+        self.update(lines(self._totals, self._glyphs, self.size.width))
