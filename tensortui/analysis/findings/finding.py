@@ -1,0 +1,55 @@
+"""What a finding is, and from where on something is worth one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from tensortui.analysis.accounting import Accounts
+from tensortui.analysis.text import safe
+from tensortui.model import Graph, Sample, Tensor
+
+SEVERITIES = ("error", "warning", "note")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing worth telling. `evidence` holds plain values: numbers, strings, lists of them."""
+
+    kind: str
+    severity: str
+    title: str
+    tensors: tuple[int, ...] = ()
+    storages: tuple[int, ...] = ()
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+    advice: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """From where on something is worth telling; sizes in bytes, shares of 1."""
+
+    retained_bytes: int = 1 << 20  # at least this much of a storage cannot be reached ...
+    retained_share: float = 0.5  # ... and less than this share of it can
+    expanded_bytes: int = 64 << 20  # what an expanded tensor would take if it were copied
+    expanded_factor: int = 16  # and how many times its real size that is
+    kept_steps: int = 4  # graphs of one kind behind one sum, or in one container
+    per_kind: int = 50  # the largest ones are told
+
+
+class Facts(NamedTuple):
+    """What the rules look at."""
+
+    sample: Sample
+    accounts: Accounts
+    graph: Graph | None
+    thresholds: Thresholds
+
+
+def label(tensor: Tensor) -> str:
+    """How a title calls a tensor: its first name, else what it is."""
+    if tensor.names:
+        return safe(tensor.names[0])
+    shape = "n/a" if tensor.shape is None else str(tensor.shape)
+    return f"a nameless tensor of shape {shape}"
