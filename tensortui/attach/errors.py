@@ -146,7 +146,7 @@ class QueueRefusedError(AttachError):
 
     def __init__(self, pid: int) -> None:
         super().__init__(
-            f"Process {pid} refused a new thread and its queue of pending calls is full.",
+            f"Process {pid} could start no thread for the agent, and its main thread runs no Python code.",
             "Check its limits on threads and memory (ulimit -u, cgroup pids.max), then try again.",
         )
 
@@ -185,7 +185,7 @@ class AgentFailedError(AttachError):
 
     def __init__(self, pid: int, report: str) -> None:
         super().__init__(
-            f"The agent could not start in process {pid}: {report}",
+            f"The agent could not start in process {pid}: {report.rstrip('.')}.",
             "It needs a directory for its socket (/tmp, /dev/shm or /var/tmp, writable by the process).",
         )
 

@@ -96,7 +96,7 @@ class Injection:
             if isinstance(started, str):
                 return started
         if self._region.cancel():
-            if refused is not None and not self._queued():
+            if isinstance(refused, QueueRefusedError) or (refused is not None and not self._queued()):
                 raise refused
             raise AttachTimeoutError(self.pid, self._timeout, gil_held=self._thread_waits())
         return RUNNERS[self._region.get(region.RAN_BY)]

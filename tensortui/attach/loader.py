@@ -8,12 +8,16 @@ could not start.
 
 # ruff: noqa: UP006, UP031, UP035, PTH123 - it also runs where Python is 3.9
 
+import __future__
+
 import sys
 import time
 from typing import Any, Dict, List, Tuple
 
 Sources = Dict[str, List[Tuple[int, str]]]  # the (line, text) pieces of each module
 
+# Annotations stay text: evaluated, they would leave classes of ours behind in typing's caches.
+FLAGS = __future__.annotations.compiler_flag
 PAUSE = 0.0005  # lets go of the GIL between two pieces
 OTHER_SECONDS = 10.0
 REPORT_SIZE = 0xC00
@@ -47,7 +51,7 @@ class Modules:
         self._loaded[name] = module
         try:
             for line, text in self._sources.get(name, ()):
-                code = compile("\n" * (line - 1) + text, "<%s>" % name, "exec", 0, True, 2)
+                code = compile("\n" * (line - 1) + text, "<%s>" % name, "exec", FLAGS, True, 2)
                 exec(code, space)
                 time.sleep(PAUSE)
         except BaseException:

@@ -38,6 +38,17 @@ def wait_for(condition: Callable[[], Any], what: str = "the condition") -> Any:
     raise AssertionError(f"{what} did not come within {PATIENCE:.0f} s")
 
 
+def settled(pid: int) -> None:
+    """Wait until the number of the process's threads stays as it is: an agent that was detached has ended."""
+    counts: list[int] = []
+
+    def same() -> bool:
+        counts.append(len(os.listdir(f"/proc/{pid}/task")))
+        return len(counts) > 20 and len(set(counts[-20:])) == 1
+
+    wait_for(same, "the end of the agent's thread")
+
+
 def _version_of(command: str) -> str:
     code = "import sys; print('%d.%d' % sys.version_info[:2], sys.implementation.name)"
     try:
@@ -66,6 +77,12 @@ def find_pythons() -> dict[str, str]:
 PYTHONS = find_pythons()
 
 
+@pytest.fixture(name="wait_for")
+def wait_for_fixture() -> Callable[..., Any]:
+    """wait_for(condition): its value, once it holds."""
+    return wait_for
+
+
 @pytest.fixture(params=VERSIONS)
 def python(request: pytest.FixtureRequest) -> str:
     """Each CPython in turn."""
@@ -88,6 +105,7 @@ class Program:
 
     def finish(self) -> str:
         """Ask it to end; everything it still says. It must end well, and without a word on stderr."""
+        settled(self.pid)
         os.kill(self.pid, 15)
         out, err = self.process.communicate(timeout=PATIENCE)
         assert (self.process.returncode, err) == (0, "")
@@ -170,22 +188,5 @@ def greet() -> Callable[[Endpoint], Client]:
         client = Client(endpoint)
         assert client.next()["t"] == "welcome"
         return client
-
-    return run
-
-
-@pytest.fixture
-def settled() -> Callable[[int], None]:
-    """settled(pid): wait until no thread of an agent is left in the process."""
-
-    def run(pid: int) -> None:
-        path = Path(f"/proc/{pid}/task")
-        counts: list[int] = []
-
-        def same() -> bool:
-            counts.append(len(list(path.iterdir())))
-            return len(counts) > 20 and len(set(counts[-20:])) == 1
-
-        wait_for(same, "the end of the agent's thread")
 
     return run

@@ -10,7 +10,7 @@ from tensortui.attach import attach, find_endpoint
 
 
 @pytest.mark.parametrize("state", ["busy", "sleeping", "locked", "waiting_for_input", "event_loop", "gil_free_in_c"])
-def test_attaches_and_leaves_nothing(start, greet, settled, python, state):
+def test_attaches_and_leaves_nothing(start, greet, python, state):
     program = start(state, python=python)
     endpoint = attach(program.pid)
     assert endpoint.fresh and endpoint.how in ("thread", "pending") and endpoint.pid == program.pid
@@ -18,7 +18,6 @@ def test_attaches_and_leaves_nothing(start, greet, settled, python, state):
     again = attach(program.pid)
     assert (again.path, again.fresh, again.how) == (endpoint.path, False, "connected")
     client.detach()
-    settled(program.pid)
     assert find_endpoint(program.pid) is None
     assert program.finish() == "LEFT {}"
 
@@ -31,9 +30,8 @@ def test_attaches_to_many_threads(start, greet, python):
 
 
 @pytest.mark.parametrize("state", ["training", "loader_of_batches"])
-def test_attaches_to_torch(start, greet, settled, state):
+def test_attaches_to_torch(start, greet, state):
     pytest.importorskip("torch")
     program = start(state, "--hard", python=sys.executable)
     greet(attach(program.pid)).detach()
-    settled(program.pid)
     assert program.finish() == "LEFT {}"

@@ -1,5 +1,6 @@
 """A stress target: allocation, sockets with a checked protocol, subprocesses, queues, and a busy main thread."""
 
+import gc
 import os
 import queue
 import signal
@@ -105,3 +106,5 @@ while True:
     step = (step * 31 + 7) % 1000003
     if step % 4096 == 0:
         time.sleep(0.0005)
+    if step % 65536 == 0:
+        gc.collect()  # so that garbage does not hide growth

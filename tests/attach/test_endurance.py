@@ -1,0 +1,100 @@
+"""Many attaches to one busy target, attachers that are killed at any moment, and attachers that race."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tensortui.attach import attach, find_endpoint
+
+TIMES = int(os.environ.get("TENSORTUI_TEST_ATTACHES", "300"))
+KILLS = int(os.environ.get("TENSORTUI_TEST_KILLS", "50"))
+WARM_UP = 20
+
+
+def mappings(pid):
+    """How many mappings there are, and how many KiB of address space."""
+    lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
+    sizes = [int(line.split()[0].split("-")[1], 16) - int(line.split("-")[0], 16) for line in lines]
+    return len(lines), sum(sizes) >> 10
+
+
+def regions(pid):
+    """Pages of code of ours."""
+    lines = [line.split() for line in Path(f"/proc/{pid}/maps").read_text().splitlines()]
+    return sum(line[1] == "r-xp" and line[4] == "0" and len(line) == 5 for line in lines)
+
+
+def resident(pid):
+    """Resident memory in KiB."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4
+
+
+def test_many_attaches_leave_no_growth(start, greet):
+    """A busy target of 13 threads that is attached to and detached from again and again stays as it is."""
+    program = start("many_threads")
+    for _ in range(WARM_UP):
+        greet(attach(program.pid)).detach()
+    before = resident(program.pid)
+    files = len(os.listdir(f"/proc/{program.pid}/fd"))
+    for _ in range(TIMES):
+        endpoint = attach(program.pid)
+        assert endpoint.fresh
+        greet(endpoint).detach()
+    assert regions(program.pid) == 1
+    assert resident(program.pid) - before < 4096  # the target's own memory moves by a few hundred KiB
+    assert abs(len(os.listdir(f"/proc/{program.pid}/fd")) - files) < 8  # its subprocesses come and go
+    assert program.finish() == "FAILURES []"
+
+
+ATTACHER = """
+import sys
+from tensortui.attach import attach
+pid = int(sys.argv[1])
+attach(pid)  # warm: what follows is the attach itself, not the imports
+print("go", flush=True)
+sys.stdin.readline()
+attach(int(sys.argv[2]))
+print("done", flush=True)
+"""
+
+
+def test_attachers_killed_at_random_moments(start, greet):
+    """The process whose attacher dies at any moment goes on, and can be attached to again."""
+    rng = random.Random(7)
+    program, other = start("many_threads"), start("sleeping")
+    began = time.monotonic()
+    greet(attach(program.pid)).detach()
+    usual = time.monotonic() - began
+    finished = 0
+    for _ in range(KILLS):
+        command = [sys.executable, "-c", ATTACHER, str(other.pid), str(program.pid)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as attacher:
+            assert attacher.stdout.readline() == "go\n"
+            attacher.stdin.write("\n")
+            attacher.stdin.flush()
+            time.sleep(rng.uniform(0, usual))
+            os.kill(attacher.pid, signal.SIGKILL)
+            finished += "done" in attacher.stdout.read()
+        greet(attach(program.pid)).detach()
+    assert finished < KILLS
+    assert program.finish() == "FAILURES []"
+
+
+def test_racing_attachers_get_one_agent(start, greet):
+    """However many attach at once: one puts the agent in, the others find it."""
+    program = start("busy")
+    for _ in range(5):
+        with ThreadPoolExecutor(6) as pool:
+            endpoints = list(pool.map(attach, [program.pid] * 6))
+        assert sorted(endpoint.fresh for endpoint in endpoints) == [False] * 5 + [True]
+        assert len({endpoint.path for endpoint in endpoints}) == 1
+        greet(endpoints[0]).detach()
+        assert find_endpoint(program.pid) is None
+    assert program.finish() == "LEFT {}"
