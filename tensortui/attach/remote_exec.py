@@ -7,14 +7,12 @@ main thread next runs bytecode.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 from tensortui.attach import procfs
@@ -29,47 +27,49 @@ REMOTE_EXEC_VERSION = (3, 14)
 def attach_by_remote_exec(pid: int, timeout: float, budget: float, token: str) -> Endpoint:
     """Have the target run the bootstrap by itself, and return where its agent listens."""
     end = time.monotonic() + timeout
-    with _shared_directory(pid) as (here, there):
-        script, report = here / "start.py", here / "report"
+    here, there = _shared_directory(pid)
+    script, report = here / "start.py", here / "report"
+    try:
         script.write_text(bootstrap_source(budget=budget, token=token, report_path=f"{there}/report"))
         _give(script, pid)
         _call(pid, f"{there}/start.py", timeout)
-        while time.monotonic() < end:
-            endpoint = find_endpoint(pid)
-            if endpoint is not None:
-                return endpoint
-            if report.exists():
-                raise AgentFailedError(pid, report.read_bytes().rstrip(b"\0").decode(errors="replace"))
-            if not _alive(pid):
-                raise GoneError(pid, "ended meanwhile")
-            time.sleep(0.005)
-        script.write_text("")  # whatever the target still runs later does nothing
-    raise AttachTimeoutError(pid, timeout, gil_held=False)
+        endpoint = _await_agent(pid, report, end)
+    except AttachTimeoutError:
+        # The target may come to run the script later: then it finds it empty. Were it gone, the target would complain.
+        script.write_text("")
+        raise
+    except BaseException:
+        shutil.rmtree(here, ignore_errors=True)
+        raise
+    shutil.rmtree(here, ignore_errors=True)
+    return endpoint
 
 
-@contextlib.contextmanager
-def _shared_directory(pid: int) -> Iterator[tuple[Path, str]]:
-    """A directory for the target's user alone: as seen from here, and as the target sees it.
+def _await_agent(pid: int, report: Path, end: float) -> Endpoint:
+    start = time.monotonic()
+    while time.monotonic() < end:
+        endpoint = find_endpoint(pid)
+        if endpoint is not None:
+            return endpoint
+        if report.exists():
+            raise AgentFailedError(pid, report.read_bytes().rstrip(b"\0").decode(errors="replace"))
+        if not _alive(pid):
+            raise GoneError(pid, "ended meanwhile")
+        time.sleep(0.005)
+    raise AttachTimeoutError(pid, time.monotonic() - start, gil_held=False)
 
-    It is removed at the end, except when the script could still be run: a missing script makes the target complain.
-    """
+
+def _shared_directory(pid: int) -> tuple[Path, str]:
+    """Make a directory for the target's user alone: as seen from here, and as the target sees it."""
     root = f"/proc/{pid}/root" if sys.platform == "linux" else ""
     for directory in socket_directories():
         try:
             here = Path(tempfile.mkdtemp(prefix="tensortui-start-", dir=f"{root}{directory}"))
         except OSError:
             continue
-        break
-    else:
-        raise UnsupportedError(pid, "no directory could be written that the process sees too")
-    _give(here, pid)
-    timed_out = False
-    try:
-        yield here, f"{directory}/{here.name}"
-        timed_out = True
-    finally:
-        if not timed_out:
-            shutil.rmtree(here, ignore_errors=True)
+        _give(here, pid)
+        return here, f"{directory}/{here.name}"
+    raise UnsupportedError(pid, "no directory could be written that the process sees too")
 
 
 def _give(path: Path, pid: int) -> None:

@@ -83,6 +83,12 @@ def wait_for_fixture() -> Callable[..., Any]:
     return wait_for
 
 
+@pytest.fixture
+def pythons() -> dict[str, str]:
+    """The command line of each CPython found, by version."""
+    return PYTHONS
+
+
 @pytest.fixture(params=VERSIONS)
 def python(request: pytest.FixtureRequest) -> str:
     """Each CPython in turn."""

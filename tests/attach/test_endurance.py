@@ -15,14 +15,7 @@ from tensortui.attach import attach, find_endpoint
 
 TIMES = int(os.environ.get("TENSORTUI_TEST_ATTACHES", "300"))
 KILLS = int(os.environ.get("TENSORTUI_TEST_KILLS", "50"))
-WARM_UP = 20
-
-
-def mappings(pid):
-    """How many mappings there are, and how many KiB of address space."""
-    lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
-    sizes = [int(line.split()[0].split("-")[1], 16) - int(line.split("-")[0], 16) for line in lines]
-    return len(lines), sum(sizes) >> 10
+WARM_UP = 30
 
 
 def regions(pid):
@@ -48,7 +41,7 @@ def test_many_attaches_leave_no_growth(start, greet):
         assert endpoint.fresh
         greet(endpoint).detach()
     assert regions(program.pid) == 1
-    assert resident(program.pid) - before < 4096  # the target's own memory moves by a few hundred KiB
+    assert resident(program.pid) - before < 3072  # 10 KiB each
     assert abs(len(os.listdir(f"/proc/{program.pid}/fd")) - files) < 8  # its subprocesses come and go
     assert program.finish() == "FAILURES []"
 
