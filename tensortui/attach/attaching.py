@@ -8,13 +8,15 @@ import os
 import platform
 import secrets
 import signal
+import struct
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
-from tensortui.attach import bootstrap, procfs
+from tensortui.attach import bootstrap, procfs, rendezvous
 from tensortui.attach.errors import (
     AgentFailedError,
     AgentSilentError,
@@ -26,6 +28,7 @@ from tensortui.attach.errors import (
     NoThreadError,
     PermissionDeniedError,
     QueueRefusedError,
+    RefusedError,
     SyscallRefusedError,
     ThreadStuckError,
     UnsupportedError,
@@ -56,6 +59,7 @@ def attach(pid: int, *, timeout: float = 5.0, budget: float = 0.01) -> Endpoint:
     if endpoint is None:
         with _alone(pid, timeout) if sys.platform == "linux" else contextlib.nullcontext():
             endpoint = find_endpoint(pid) or _put_in(pid, timeout, budget)
+        rendezvous.sweep(Path(endpoint.path).parent)
     return replace(endpoint, seconds=time.monotonic() - started)
 
 
@@ -64,6 +68,10 @@ def _put_in(pid: int, timeout: float, budget: float) -> Endpoint:
     if sys.platform == "linux" and platform.machine() == "x86_64":
         try:
             return _inject(pid, timeout, budget)
+        except (OSError, struct.error) as error:  # reads of a dying process's memory give anything
+            if not procfs.alive(pid):
+                raise GoneError(pid, "ended meanwhile") from None
+            raise RefusedError(pid, error if isinstance(error, OSError) else OSError(str(error))) from error
         except LEAVES_OTHER_WAYS as error:
             if not _knows_remote_exec(pid):
                 raise
@@ -116,7 +124,8 @@ class _Thread(threading.Thread):
     def __init__(self, pid: int, timeout: float, budget: float, token: str) -> None:
         super().__init__(name="tensortui attach")
         self._arguments = (pid, timeout, budget, token)
-        self.injection: Injection | None = None
+        self.stop = threading.Event()
+        self.done = threading.Event()
         self.endpoint: Endpoint | None = None
         self.error: BaseException | None = None
 
@@ -127,13 +136,14 @@ class _Thread(threading.Thread):
             self.endpoint = self._attach(*self._arguments)
         except BaseException as error:
             self.error = error
+        finally:
+            self.done.set()
 
     def _attach(self, pid: int, timeout: float, budget: float, token: str) -> Endpoint:
         def source(report_address: int) -> str:
             return bootstrap.bootstrap_source(budget=budget, token=token, report_address=report_address)
 
-        injection = Injection(pid, source, timeout)
-        self.injection = injection
+        injection = Injection(pid, source, timeout, self.stop)
         try:
             how = injection.run()
             endpoint = _await_agent(pid, injection, timeout)
@@ -159,14 +169,15 @@ def _await_agent(pid: int, injection: Injection, timeout: float) -> Endpoint:
 
 def _inject(pid: int, timeout: float, budget: float) -> Endpoint:
     worker = _Thread(pid, timeout, budget, secrets.token_hex(16))
-    worker.start()
     try:
-        worker.join()
+        worker.start()
+        worker.done.wait()  # not join(): interrupted, that takes a running thread for an ended one up to Python 3.12
     except BaseException:  # an interrupt: cancel first, so that nothing runs later
-        if worker.injection is not None:
-            worker.injection.stop_waiting()
-        worker.join()
+        worker.stop.set()
+        if worker.is_alive():
+            worker.done.wait()
         raise
+    worker.join()
     if worker.error is not None:
         raise worker.error
     assert worker.endpoint is not None

@@ -200,3 +200,16 @@ class AgentSilentError(AttachError):
             f"The agent was started in process {pid} but did not answer within {seconds:.3g} s.",
             "The process may be very busy: attach again, which connects to the agent once it listens.",
         )
+
+
+class RefusedError(AttachError):
+    """The kernel refused something that it grants as a rule."""
+
+    kind = "system"
+
+    def __init__(self, pid: int, error: OSError) -> None:
+        super().__init__(
+            f"The kernel refused a step of attaching to process {pid} ({error.strerror or error}): "
+            "a hardened kernel (proc_mem.force_override), or a security module.",
+            START_WITH_AGENT,
+        )

@@ -7,6 +7,7 @@ thread is blocked in C with the GIL released; and `Py_AddPendingCall`, which the
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections.abc import Callable
 
@@ -35,12 +36,15 @@ VECTOR_STATE_LEAST = 576
 class Injection:
     """One try to have source run in a process. Use it from one thread alone: `run`, then `report`, then `close`."""
 
-    def __init__(self, pid: int, source: Callable[[int], str], timeout: float) -> None:
-        """`source` makes the text, given the address at which it may leave a report of what went wrong."""
+    def __init__(self, pid: int, source: Callable[[int], str], timeout: float, stop: threading.Event) -> None:
+        """`source` makes the text, given the address at which it may leave a report of what went wrong.
+
+        `stop`, set by another thread, makes it give up soon, and cancel.
+        """
         self.pid = pid
         self._timeout = timeout
         self._end = time.monotonic() + timeout
-        self._stopped_waiting = False
+        self._stop = stop
         self._target = Target(pid)
         self._make_source = source
         self._region: Region | None = None
@@ -55,10 +59,6 @@ class Injection:
             return self._region.report() if self._region is not None else ""
         except OSError:
             return ""
-
-    def stop_waiting(self) -> None:
-        """From another thread: give up soon, and cancel."""
-        self._stopped_waiting = True
 
     def run(self) -> str:
         """Have the source run; how: "thread" or "pending". Raises an AttachError, and then it never will run."""
@@ -81,7 +81,7 @@ class Injection:
             ("thread", True),
         )
         for way, sensible in tries:
-            if not sensible or self._thread_waits():
+            if not sensible or self._thread_waits() or self._stop.is_set():
                 continue
             try:
                 self._queue(way)
@@ -186,7 +186,7 @@ class Injection:
             return started if isinstance(started, str) else None
         end = time.monotonic() + min(PENDING_SECONDS, left)
         asleep_since = None
-        while time.monotonic() < end and not self._stopped_waiting:
+        while time.monotonic() < end and not self._stop.is_set():
             ran = self._ran()
             if ran:
                 return ran
@@ -207,7 +207,7 @@ class Injection:
         return RUNNERS.get(ran)
 
     def _ran_or_stopped(self) -> str | bool:
-        return self._ran() or self._stopped_waiting
+        return self._ran() or self._stop.is_set()
 
     def _thread_waits(self) -> bool:
         return self._region is not None and self._region.get(region.THREAD_STATE) == WAITS_FOR_GIL

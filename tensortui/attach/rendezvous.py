@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import stat
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +15,8 @@ from tensortui.attach import procfs
 from tensortui.attach.bootstrap import socket_directories
 
 CONNECT_SECONDS = 1.0
+STALE_SECONDS = 60.0
+SWEPT_AT_ONCE = 100
 
 
 @dataclass(frozen=True)
@@ -46,23 +50,44 @@ def socket_paths(pid: int) -> list[str]:
     return [f"{root}{directory}/{name}" for directory in socket_directories()]
 
 
-def listening(path: str) -> bool:
-    """Whether an agent accepts connections on `path`, in a directory that only its user (or root) can write to."""
+def find_endpoint(pid: int) -> Endpoint | None:
+    """The agent that listens in process `pid` already, or None."""
     try:
-        folder = Path(path).parent.lstat()
-        if not stat.S_ISDIR(folder.st_mode) or folder.st_mode & 0o077:
-            return False
+        owner = int(procfs.status(pid)["Uid"].split()[1]) if sys.platform == "linux" else os.geteuid()
+    except (OSError, KeyError):
+        return None
+    for path in socket_paths(pid):
+        if _trusted(Path(path).parent, owner) and _answer(path) == "accepts":
+            return Endpoint(pid, path, None, fresh=False, how="connected", seconds=0.0)
+    return None
+
+
+def sweep(folder: Path) -> None:
+    """Remove the sockets that killed processes have left in `folder`."""
+    with contextlib.suppress(OSError):
+        for path in list(folder.glob("*-*.sock"))[:SWEPT_AT_ONCE]:
+            # the age spares one that is bound and does not listen yet
+            if time.time() - path.lstat().st_mtime > STALE_SECONDS and _answer(str(path)) == "refuses":
+                path.unlink(missing_ok=True)
+
+
+def _trusted(folder: Path, owner: int) -> bool:
+    """Whether `folder` is a directory, no link, that only `owner` can use: anybody may make one of any name in /tmp."""
+    try:
+        found = folder.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == owner and not found.st_mode & 0o077
+
+
+def _answer(path: str) -> str:
+    """What a connection to the socket meets: "accepts", "refuses" (nobody listens any more), "" for anything else."""
+    try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
             client.settimeout(CONNECT_SECONDS)
             client.connect(path)
+    except ConnectionRefusedError:
+        return "refuses"
     except OSError:
-        return False
-    return True
-
-
-def find_endpoint(pid: int) -> Endpoint | None:
-    """The agent that listens in process `pid` already, or None."""
-    for path in socket_paths(pid):
-        if listening(path):
-            return Endpoint(pid, path, None, fresh=False, how="connected", seconds=0.0)
-    return None
+        return ""
+    return "accepts"

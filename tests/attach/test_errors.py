@@ -10,6 +10,7 @@ import signal
 import struct
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -229,8 +230,6 @@ def test_thread_in_uninterruptible_sleep(monkeypatch, tmp_path, wait_for):
 
 def in_a_thread(function):
     """As attach() does it: what is still held when the thread ends is let go."""
-    import threading
-
     caught = []
 
     def run():
@@ -279,13 +278,38 @@ def test_gil_held_in_c(start, greet):
     assert sleeping_in(program.pid, program.pid)  # still in that call: the time-out was kept
     assert "holds the GIL" in error.cause and "nothing will run later" in error.cause
     greet(attach(program.pid, timeout=20)).detach()
+    assert program.line() == "OVER"
     assert program.finish() == "LEFT {}"
 
 
-def test_cancelled_source_never_runs(start, wait_for):
+def test_cancelled_source_never_runs(start):
     program = start("gil_held", "1")
     fails(errors.AttachTimeoutError, program.pid, timeout=0.3)
-    wait_for(lambda: sleeping_in(program.pid, program.pid) is None)  # the call that held the GIL is over
+    assert program.line() == "OVER"
+    assert program.finish() == "LEFT {}"
+
+
+def test_interrupted_attach_is_cancelled(start, wait_for):
+    """Ctrl-C while the bootstrap waits for the GIL: it never runs, and the attacher ends at once."""
+    program = start("gil_held", "2")
+    code = f"from tensortui.attach import attach; attach({program.pid}, timeout=60)"
+    with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True) as attacher:
+        wait_for(lambda: len(os.listdir(f"/proc/{program.pid}/task")) == 2)
+        attacher.send_signal(signal.SIGINT)
+        assert attacher.stderr.read().endswith("KeyboardInterrupt\n")
+    assert sleeping_in(program.pid, program.pid)
+    assert program.line() == "OVER"
+    assert program.finish() == "LEFT {}"
+
+
+def test_kernel_that_refuses_a_write(monkeypatch, start):
+    program = start("busy")
+
+    def refuse(*_):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(memory.Memory, "write", refuse)
+    assert "Input/output error" in fails(errors.RefusedError, program.pid).cause
     assert program.finish() == "LEFT {}"
 
 
@@ -317,7 +341,7 @@ def test_agent_without_a_directory_for_its_socket(start, greet):
 def test_agent_that_does_not_answer(monkeypatch, start):
     program = start("busy")
     text = bootstrap.bootstrap_source(sources={bootstrap.ENTRY: "def start(options): pass\n"})
-    injection = Injection(program.pid, lambda address: text, 5.0)
+    injection = Injection(program.pid, lambda address: text, 5.0, threading.Event())
     assert injection.run() in ("thread", "pending")
     monkeypatch.setattr(attaching, "ANSWER_SECONDS", 0.05)
     with pytest.raises(errors.AgentSilentError):
@@ -333,7 +357,7 @@ def test_agent_that_fails(start):
     def source(address):
         return bootstrap.bootstrap_source(sources={bootstrap.ENTRY: text}, report_address=address)
 
-    injection = Injection(program.pid, source, 5.0)
+    injection = Injection(program.pid, source, 5.0, threading.Event())
     injection.run()
     with pytest.raises(errors.AgentFailedError, match=r"ValueError: no € \(<tensortui.agent.main>:4\)"):
         attaching._await_agent(program.pid, injection, 5.0)

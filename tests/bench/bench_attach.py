@@ -2,8 +2,9 @@
 
     python tests/bench/bench_attach.py [--rounds 3] [--no-full-gdb]
 
-All ways bring the same agent into the same torch process, in turns; the medians are printed, with their ratios to ours.
-gdb runs the same bootstrap by PyGILState_Ensure, PyRun_SimpleString, PyGILState_Release.
+All ways bring the same agent into the same torch process, in turns; the medians are printed, and their ratios to ours.
+gdb runs the same bootstrap by PyGILState_Ensure, PyRun_SimpleString, PyGILState_Release. The loop leaves one core to
+the attachers: otherwise their own work, wherever it is done, shows as a gap.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ from tensortui.wire.frames import encode
 from tensortui.wire.messages import PROTOCOLS
 
 TARGET = """
-import signal, time
+import os, signal, time
 import torch
+torch.set_num_threads(max(1, os.cpu_count() - 1))
 model = torch.nn.Sequential(*[torch.nn.Linear(128, 128) for _ in range(4)])
 optimizer = torch.optim.Adam(model.parameters())
 longest = 0.0

@@ -1,0 +1,79 @@
+"""Whose sockets are trusted, and which are swept away."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from tensortui.attach import attach, find_endpoint, rendezvous
+
+
+def bound(path, *, listen=True):
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(str(path))
+    if listen:
+        server.listen(1)
+    return server
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A directory as an agent makes it, in which the socket of this very process would be looked for."""
+    made = tmp_path / "tensortui"
+    made.mkdir(mode=0o700)
+    monkeypatch.setattr(rendezvous, "socket_paths", lambda pid: [str(made / "agent.sock")])
+    return made
+
+
+def test_socket_in_a_directory_of_ours(folder):
+    with bound(folder / "agent.sock"):
+        assert find_endpoint(os.getpid()).path == str(folder / "agent.sock")
+    assert find_endpoint(os.getpid()) is None
+
+
+@pytest.mark.parametrize("mode", [0o701, 0o710, 0o777])
+def test_directory_that_others_can_use_is_not_trusted(folder, mode):
+    with bound(folder / "agent.sock"):
+        folder.chmod(mode)
+        assert find_endpoint(os.getpid()) is None
+
+
+def test_link_is_not_trusted(folder, tmp_path, monkeypatch):
+    (tmp_path / "link").symlink_to(folder)
+    monkeypatch.setattr(rendezvous, "socket_paths", lambda pid: [str(tmp_path / "link" / "agent.sock")])
+    with bound(folder / "agent.sock"):
+        assert find_endpoint(os.getpid()) is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give a directory away")
+def test_directory_of_somebody_else_is_not_trusted(folder):
+    with bound(folder / "agent.sock"):
+        os.chown(folder, 54321, -1)
+        assert find_endpoint(os.getpid()) is None
+
+
+def test_sweep_removes_what_killed_processes_left_and_nothing_else(tmp_path):
+    old = 1_000_000_000
+    names = {"1-1.sock": False, "2-2.sock": True, "3-3.sock": False, "other": False}
+    servers = [bound(tmp_path / name, listen=listen) for name, listen in names.items()]
+    for name in ("1-1.sock", "2-2.sock", "other"):
+        os.utime(tmp_path / name, (old, old))
+    rendezvous.sweep(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["2-2.sock", "3-3.sock", "other"]
+    for server in servers:
+        server.close()
+
+
+def test_attach_sweeps(start, greet):
+    program = start("sleeping")
+    dead = Path(rendezvous.socket_paths(program.pid)[0]).parent / "1-1.sock"
+    dead.parent.mkdir(0o700, exist_ok=True)
+    bound(dead, listen=False).close()
+    os.utime(dead, (1, 1))
+    endpoint = attach(program.pid)
+    assert not dead.exists()
+    greet(endpoint).detach()
+    program.finish()
