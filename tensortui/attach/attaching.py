@@ -42,8 +42,9 @@ from tensortui.attach.target import check_state
 # Failures after which nothing of ours can run in the target any more, so that another way may be tried.
 LEAVES_OTHER_WAYS = (
     *(ArchError, NoRoomError, NoThreadError, PermissionDeniedError),
-    *(QueueRefusedError, SyscallRefusedError, ThreadStuckError),
+    *(QueueRefusedError, SyscallRefusedError, ThreadStuckError, OSError, struct.error),
 )
+ENDING_SECONDS = 0.3
 ANSWER_SECONDS = 2.0  # at least, from the moment the bootstrap has run
 
 
@@ -65,21 +66,19 @@ def attach(pid: int, *, timeout: float = 5.0, budget: float = 0.01) -> Endpoint:
 
 def _put_in(pid: int, timeout: float, budget: float) -> Endpoint:
     """Borrow a thread where that is possible, else let the target's own Python do it, if it knows how."""
+    refused: AttachError
     if sys.platform == "linux" and platform.machine() == "x86_64":
         try:
             return _inject(pid, timeout, budget)
-        except (OSError, struct.error) as error:  # reads of a dying process's memory give anything
-            if not procfs.alive(pid):
-                raise GoneError(pid, "ended meanwhile") from None
-            raise RefusedError(pid, error if isinstance(error, OSError) else OSError(str(error))) from error
         except LEAVES_OTHER_WAYS as error:
-            if not _knows_remote_exec(pid):
-                raise
-            refused: AttachError = error
+            # a process that ends refuses things in many ways, a little before its end shows
+            if poll(lambda: not procfs.alive(pid), ENDING_SECONDS):
+                raise GoneError(pid, "ended meanwhile") from None
+            refused = error if isinstance(error, AttachError) else RefusedError(pid, error)
     else:
         refused = UnsupportedError(pid, "on this platform only Python 3.14 and later can be entered from outside")
-        if not _knows_remote_exec(pid):
-            raise refused
+    if not _knows_remote_exec(pid):
+        raise refused
     try:
         token = secrets.token_hex(16)
         endpoint = attach_by_remote_exec(pid, timeout, budget, token)

@@ -207,9 +207,9 @@ class RefusedError(AttachError):
 
     kind = "system"
 
-    def __init__(self, pid: int, error: OSError) -> None:
+    def __init__(self, pid: int, error: Exception) -> None:
         super().__init__(
-            f"The kernel refused a step of attaching to process {pid} ({error.strerror or error}): "
+            f"The kernel refused a step of attaching to process {pid} ({error}): "
             "a hardened kernel (proc_mem.force_override), or a security module.",
             START_WITH_AGENT,
         )

@@ -61,15 +61,13 @@ class Injection:
             return ""
 
     def run(self) -> str:
-        """Have the source run; how: "thread" or "pending". Raises an AttachError, and then it never will run."""
+        """Have the source run, and say how. Raises an AttachError or OSError: then it never will run."""
         try:
             return self._run()
-        except BaseException as error:
+        except BaseException:
             if self._region is not None:
                 with contextlib.suppress(OSError):
                     self._region.cancel()
-            if isinstance(error, OSError) and not procfs.alive(self.pid):
-                raise GoneError(self.pid, "ended meanwhile") from None
             raise
 
     def _run(self) -> str:

@@ -32,6 +32,6 @@ def test_attaches_to_many_threads(start, greet, python):
 @pytest.mark.parametrize("state", ["training", "loader_of_batches"])
 def test_attaches_to_torch(start, greet, state):
     pytest.importorskip("torch")
-    program = start(state, "--hard", python=sys.executable)
+    program = start(state, "--torch", python=sys.executable)
     greet(attach(program.pid)).detach()
     assert program.finish() == "LEFT {}"

@@ -38,7 +38,7 @@ def test_agent_that_is_there(start, greet):
 
 def test_torch_comes_first(start):
     pytest.importorskip("torch")
-    plain, program = start("sleeping"), start("training", "--hard")
+    plain, program = start("sleeping"), start("training", "--torch")
     found = list_processes()
     assert info_of(program.pid).torch is True
     pids = [info.pid for info in found]
