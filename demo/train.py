@@ -102,7 +102,7 @@ def train(steps: int, pause: float) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Train a small language model on random tokens.")
-    parser.add_argument("--steps", type=int, default=1_000_000)
+    parser.add_argument("--steps", type=int, default=10_000)
     parser.add_argument("--pause", type=float, default=0.25, help="seconds between steps")
     arguments = parser.parse_args()
     torch.manual_seed(0)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from types import FrameType
 from typing import NoReturn
 
 from tensortui.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE, TensortuiError, UsageError
@@ -56,6 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a terminal or pipe that cannot show a character gets its escape
             stream.reconfigure(errors="backslashreplace")
+    _end_in_order()
     try:
         parser = build_parser()
         arguments = parser.parse_args(argv)
@@ -73,6 +76,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Whoever read our output has left. Python would complain once more when it closes stdout at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILED
+
+
+def _end_in_order() -> None:
+    """Let SIGTERM and SIGHUP end us like any other end: agents that we brought leave, programs that we started end."""
+
+    def leave(number: int, _frame: FrameType | None) -> NoReturn:
+        raise SystemExit(128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, leave)
 
 
 def _report(error: TensortuiError) -> int:

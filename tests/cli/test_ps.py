@@ -60,8 +60,8 @@ def test_the_columns_are_aligned_and_the_command_is_cut() -> None:
     rows = lines([process(), process(pid=1234567, user="grace", rank=3, world_size=8, gpu_memory=3 << 30)], 94)
     assert rows == [
         "    pid  user    age  threads  rank  GPU memory  Python  torch  attach  command",
-        "     41  ada    90 s        3  -              -  3.11    yes    yes     python train.py -...",
-        "1234567  grace  90 s        3  3/8     3.00 GiB  3.11    yes    yes     python train.py -...",
+        "     41  ada    90 s        3  -              -  3.11    yes    yes     python train.py --s...",
+        "1234567  grace  90 s        3  3/8     3.00 GiB  3.11    yes    yes     python train.py --s...",
     ]
 
 

@@ -1,0 +1,135 @@
+"""The viewer in a real terminal of 80 by 24, driven by keys."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
+
+WAIT_SECONDS = 60.0
+
+
+class Terminal:
+    """A tmux server of its own with one window."""
+
+    def __init__(self, folder: Path) -> None:
+        self._socket = str(folder / "tmux")
+
+    def tmux(self, *arguments: str) -> str:
+        command = ["tmux", "-S", self._socket, "-f", "/dev/null", *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=20).stdout
+
+    def start(self, command: str, width: int = 80, height: int = 24, **environment: str) -> None:
+        variables = [word for name, value in environment.items() for word in ("-e", f"{name}={value}")]
+        self.tmux("new-session", "-d", "-x", str(width), "-y", str(height), *variables, f"{command}; echo code $?; cat")
+
+    def screen(self) -> str:
+        return self.tmux("capture-pane", "-p")
+
+    def press(self, *keys: str) -> None:
+        self.tmux("send-keys", *keys)
+
+    def wait_for(self, pattern: str) -> str:
+        """Return the screen when `pattern` is on it."""
+        deadline = time.monotonic() + WAIT_SECONDS
+        while True:
+            screen = self.screen()
+            if re.search(pattern, screen, re.MULTILINE):
+                return screen
+            assert time.monotonic() < deadline, f"{pattern!r} did not come; the screen:\n{screen}"
+            time.sleep(0.1)
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Iterator[Terminal]:
+    window = Terminal(tmp_path)
+    yield window
+    subprocess.run(["tmux", "-S", str(tmp_path / "tmux"), "kill-server"], capture_output=True, check=False)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def test_the_demo_shows_its_tensors_and_ends_with_the_viewer(terminal: Terminal, root: Path) -> None:
+    terminal.start(f"{sys.executable} -m tensortui demo")
+    screen = terminal.wait_for(r"trainer\.sample")
+    assert "1 Tensors" in screen
+    assert "4096, 1024" in screen or "(4, 1024)" in screen
+    pid = int(re.search(r"pid (\d+)", screen)[1])  # type: ignore[index]
+    assert os.path.samefile(Path(f"/proc/{pid}/cmdline").read_text().split("\0")[1], root / "demo" / "train.py")
+    terminal.press("q")
+    terminal.wait_for(f"The demo process {pid} was ended\\.")
+    assert re.search(r"^code 0$", terminal.screen(), re.MULTILINE)
+    assert not is_running(pid)
+
+
+def test_a_demo_whose_terminal_goes_away_ends_too(terminal: Terminal) -> None:
+    terminal.start(f"exec {sys.executable} -m tensortui demo")
+    pid = int(re.search(r"pid (\d+)", terminal.wait_for(r"pid \d+"))[1])  # type: ignore[index]
+    terminal.tmux("kill-server")
+    deadline = time.monotonic() + WAIT_SECONDS
+    while is_running(pid):
+        assert time.monotonic() < deadline, "the demo process goes on without its viewer"
+        time.sleep(0.1)
+
+
+def test_attach_looks_at_a_running_process_and_leaves_it_running(
+    terminal: Terminal, trainer: subprocess.Popen[str]
+) -> None:
+    terminal.start(f"{sys.executable} -m tensortui attach {trainer.pid}", width=120, height=30)
+    terminal.wait_for(r"model\.weight")
+    terminal.press("q")
+    terminal.wait_for(r"^code 0$")
+    assert trainer.poll() is None
+
+
+def test_the_picker_lists_the_process_and_attaches_to_it(terminal: Terminal, trainer: subprocess.Popen[str]) -> None:
+    terminal.start(f"{sys.executable} -m tensortui attach", width=120, height=30)
+    terminal.wait_for(str(trainer.pid))
+    terminal.press("q")
+    terminal.wait_for(r"^code 0$")
+
+
+def test_run_leaves_the_program_running_and_says_where(terminal: Terminal, tmp_path: Path, root: Path) -> None:
+    log = tmp_path / "views.log"
+    terminal.start(f"{sys.executable} -m tensortui run --log {log} {root / 'demo' / 'views.py'}", width=160, height=30)
+    terminal.wait_for("kept by")
+    terminal.press("q")
+    screen = terminal.wait_for(r"^code 0$")
+    pid = int(re.search(r"goes on as process (\d+)", screen)[1])  # type: ignore[index]
+    try:
+        assert is_running(pid)
+        assert str(log) in screen
+        assert f"READY {pid}" in log.read_text()
+    finally:
+        os.kill(pid, 15)
+
+
+@pytest.mark.parametrize("term", ["dumb"])
+def test_a_terminal_that_cannot_draw_gets_a_hint(terminal: Terminal, term: str) -> None:
+    terminal.start(f"TERM={term} {sys.executable} -m tensortui attach 4321", width=120)
+    screen = terminal.wait_for(r"^code 2$")
+    assert "tensortui snapshot 4321 --json" in screen
+
+
+def test_a_demo_without_torch_says_what_to_install(start: Callable[..., subprocess.Popen[str]], tmp_path: Path) -> None:
+    code = "import sys; sys.modules['torch'] = None\nfrom tensortui.cli.main import main\nsys.exit(main(['demo']))"
+    process = start(sys.executable, "-c", code)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert errors.splitlines()[0] == "tensortui: The demo trains a model, and PyTorch is not installed here."
+    assert "-m pip install torch" in errors.splitlines()[1]
