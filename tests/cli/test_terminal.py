@@ -73,7 +73,7 @@ def test_the_demo_shows_its_tensors_and_ends_with_the_viewer(terminal: Terminal,
     assert os.path.samefile(Path(f"/proc/{pid}/cmdline").read_text().split("\0")[1], root / "demo" / "train.py")
     terminal.press("q")
     terminal.wait_for(f"The demo process {pid} was ended\\.")
-    assert re.search(r"^code 0$", terminal.screen(), re.MULTILINE)
+    terminal.wait_for(r"^code 0$")
     assert not is_running(pid)
 
 
