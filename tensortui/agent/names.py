@@ -2,7 +2,6 @@
 
 import os
 import sys
-import sysconfig
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from tensortui.agent import containers, labels, roles
@@ -15,7 +14,10 @@ from tensortui.agent.walk import Root, Walk
 MAX_FRAMES = 200  # frames whose variables are named in one pass
 LIBRARY_DEPTH = 3
 
+_SKIPPED = ("torch", "tensortui")  # nothing of the program's is in their globals
+
 _locals: Optional[Locals] = None
+_standard: Tuple[str, ...] = ()
 
 
 def discover(context: Context) -> Work:
@@ -91,22 +93,34 @@ def _namespace(name: str) -> Optional[Dict[str, Any]]:
 
 def _module_names() -> Tuple[List[str], List[str]]:
     """Return the imported modules worth a look: the program's own, and those of installed packages."""
-    paths = sysconfig.get_paths()
-    standard = tuple(os.path.join(paths[one], "") for one in ("stdlib", "platstdlib"))
-    installed = ("site-packages" + os.sep, "dist-packages" + os.sep)
     own: List[str] = []
     library: List[str] = []
+    main = _namespace("__main__")
     for name in list(sys.modules):
-        if type(name) is not str or name == "__main__" or name.partition(".")[0] in ("torch", "tensortui", "numpy"):
+        if type(name) is not str or name.partition(".")[0] in _SKIPPED:
             continue
-        file = (_namespace(name) or {}).get("__file__")
+        space = _namespace(name)
+        if space is None or space is main:  # as `__mp_main__`, for one
+            continue
+        file = space.get("__file__")
         if type(file) is not str:
             continue
-        if any(one in file for one in installed):
+        if _is_installed(file):
             library.append(name)
-        elif not file.startswith(standard):
+        elif not file.startswith(_standard_library()):
             own.append(name)
     return own, library
+
+
+def _is_installed(file: str) -> bool:
+    return "site-packages" in file or "dist-packages" in file
+
+
+def _standard_library() -> Tuple[str, ...]:
+    global _standard  # noqa: PLW0603
+    if not _standard:
+        _standard = (os.path.join(os.path.dirname(os.__file__), ""),)
+    return _standard
 
 
 class Frames:
@@ -189,8 +203,4 @@ def _suffix(code: Any, line: Optional[int], thread: str) -> str:
 
 
 def _is_library(file: str) -> bool:
-    return (
-        "site-packages" in file
-        or "dist-packages" in file
-        or file.startswith(("<frozen", sysconfig.get_paths()["stdlib"]))
-    )
+    return file.startswith("<frozen") or _is_installed(file) or file.startswith(_standard_library())

@@ -1,7 +1,7 @@
 """Tensors by their role: optimizer state by its parameter, gradients, and modules that no variable leads to."""
 
 from functools import partial
-from itertools import islice
+from itertools import chain, count, islice, repeat
 from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 from tensortui.agent import containers, labels
@@ -132,15 +132,13 @@ def _groups(optimizer: Any) -> Optional[Entries]:
 
 
 def _group_entries(groups: List[Any]) -> Entries:
+    """Chain the entries without a loop of our own over the parameters: a piece skips those of the pieces before."""
+    parts: List[Any] = []
     for number, group in enumerate(groups):
-        if not containers.is_dict(group):
-            continue
-        for key, value in zip(dict.keys(group), dict.values(group)):
-            if type(value) is list:
-                for place, one in enumerate(value):
-                    yield number, place, one
-            else:
-                yield number, key, value
+        if containers.is_dict(group):
+            parts.append(zip(repeat(number), dict.keys(group), dict.values(group)))
+            parts += [zip(repeat(number), count(), one) for one in dict.values(group) if type(one) is list]
+    return chain.from_iterable(parts)
 
 
 def stray_modules(context: Context, walk: Walk) -> Work:
@@ -159,12 +157,12 @@ def stray_modules(context: Context, walk: Walk) -> Work:
         del module
         yield
     numbering = Numbering()
-    for chosen in (lambda at: at not in inner, lambda at: True):
+    for outer in (True, False):
         for ref in strays:
             module = ref()
             at, kind = id(module), type(module)
             del module
-            if kind is type(None) or at in walk.visited or not chosen(at):
+            if kind is type(None) or at in walk.visited or (outer and at in inner):
                 continue
             walk.visited.add(at)
             root = Root(partial(_module_entries, ref), numbering.label(kind))
