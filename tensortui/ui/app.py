@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -13,11 +14,19 @@ from textual import work
 from textual.app import App
 from textual.binding import Binding, BindingType
 
+from tensortui.analysis.text import safe
+from tensortui.errors import TensortuiError
 from tensortui.sources.protocol import Source
 from tensortui.ui import glyphs
+from tensortui.ui.commands import Commands
 from tensortui.ui.feed import Feed
+from tensortui.ui.screens.confirm import ConfirmScreen
+from tensortui.ui.screens.failed import FailedScreen
+from tensortui.ui.screens.help import HelpScreen
+from tensortui.ui.screens.picker import PickerScreen
 from tensortui.ui.screens.tensors import TensorsScreen
 from tensortui.ui.theme import DARK, LIGHT, THEMES
+from tensortui.ui.widgets.tensor_tree import TensorTree
 
 Open = Callable[[], Awaitable[Source]]
 
@@ -35,9 +44,20 @@ class TensortuiApp(App[None]):
 
     TITLE = "tensortui"
     CSS = "Screen { background: $background; } Toast { background: $panel; }"
-    ENABLE_COMMAND_PALETTE = True
+    COMMANDS: ClassVar[set[Any]] = {Commands}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q,ctrl+q", "quit", "Quit", id="app.quit", tooltip="leave; the program goes on undisturbed"),
+        Binding("t", "theme", "Theme", show=False, id="app.theme", tooltip="dark or light"),
+        Binding("D", "detach", "Detach", show=False, id="app.detach", tooltip="end the agent in the program, and quit"),
+        Binding("p", "processes", "Processes", show=False, id="app.processes", tooltip="back to the list of processes"),
+        Binding(
+            "ctrl+p",
+            "command_palette",
+            "Commands",
+            show=False,
+            id="app.commands",
+            tooltip="every command, and any tensor by its name",
+        ),
         Binding("question_mark", "help", "Help", id="app.help", key_display="?", tooltip="keys and explanations"),
     ]
 
@@ -67,17 +87,70 @@ class TensortuiApp(App[None]):
         """Open the source, or the picker."""
         if self._open is not None:
             self.connect(self._open)
+        elif self.picker is not None:
+            self.push_screen(PickerScreen(self.picker, self.glyphs))
 
     @work(group="connect", exclusive=True, exit_on_error=False)
     async def connect(self, open_source: Open) -> None:
         """Open a source and show it."""
-        await self.show_source(await open_source())
+        try:
+            source = await open_source()
+        except TensortuiError as error:
+            await self.push_screen(FailedScreen(error))
+        except OSError as error:
+            await self.push_screen(FailedScreen(TensortuiError(f"The connection failed: {error}.", "Try it again.")))
+        else:
+            await self.show_source(source)
 
     async def show_source(self, source: Source) -> None:
         """Show the tensors of `source`."""
         self.feed = Feed(source, self.clock)
         self.follow(self.feed)
-        await self.push_screen(TensorsScreen(self.feed, self.glyphs, self.clock))
+        await self.push_screen(TensorsScreen(self.feed, self.glyphs, self.clock, self.log_path))
+
+    def action_theme(self) -> None:
+        """Change between dark and light."""
+        self.theme = LIGHT.name if self.theme == DARK.name else DARK.name
+
+    def action_help(self) -> None:
+        """Show the keys and the manual page of the screen."""
+        screen = self.screen
+        page = getattr(screen, "MANUAL", None)
+        if page is None:
+            return
+        groups: list[tuple[str, Sequence[BindingType]]] = [("this screen", type(screen).BINDINGS)]
+        if isinstance(screen, TensorsScreen):
+            groups.append(("the table", TensorTree.BINDINGS))
+        groups.append(("everywhere", type(self).BINDINGS))
+        self.push_screen(HelpScreen(page, groups))
+
+    def action_processes(self) -> None:
+        """Leave the source and go back to the picker."""
+        if self.picker is not None and isinstance(self.screen, TensorsScreen):
+            self.workers.cancel_group(self, "feed")
+            self.pop_screen()
+
+    def action_detach(self) -> None:
+        """Ask, then end the agent in the target and quit."""
+        feed = self.feed
+        if feed is None or not isinstance(self.screen, TensorsScreen):
+            return
+        if "detach" in feed.source.missing:
+            self.notify(safe(feed.source.missing["detach"]), markup=False, severity="warning")
+            return
+        detail = "The agent leaves the program, for every viewer, and nothing of it remains. The program goes on."
+        self.push_screen(ConfirmScreen("End the agent and quit?", detail), self._detach_answered)
+
+    def _detach_answered(self, yes: bool | None) -> None:
+        if yes:
+            self._leave()
+
+    @work(group="detach", exclusive=True, exit_on_error=False)
+    async def _leave(self) -> None:
+        if self.feed is not None:
+            with suppress(TensortuiError, OSError):  # a target that has gone has no agent left
+                await self.feed.source.detach()
+            self.exit()
 
     @work(group="feed", exclusive=True, exit_on_error=False)
     async def follow(self, feed: Feed) -> None:
@@ -86,8 +159,3 @@ class TensortuiApp(App[None]):
             await feed.read()
         finally:
             await feed.source.close()
-
-
-def run_app(open_source: Open | None = None, **options: Any) -> None:
-    """Run the application until it is quit."""
-    TensortuiApp(open_source, **options).run()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tensortui.analysis.accounting import Account
 from tensortui.analysis.text import pad, safe, truncate, width
-from tensortui.analysis.units import format_bytes, format_count, format_share
+from tensortui.analysis.units import format_bytes, format_count
 from tensortui.model import Storage, Tensor
 from tensortui.ui.columns import CATEGORY, NAME, Column, Layout
 from tensortui.ui.glyphs import ASCII, Glyphs
@@ -107,7 +109,7 @@ class Lines:
         return "dim" if column.priority >= 5 else ""
 
     def _group(self, row: int, layout: Layout) -> Line:
-        key = self.rows.key_at(row)
+        key: Any = self.rows.key_at(row)
         members = self.rows.members.get(key, [])
         arrow = " " if not members else self.glyphs.opened if self.rows.is_open(key) else self.glyphs.closed
         sample = self.rows.sample
@@ -195,6 +197,3 @@ def storage_warning(storage: Storage, account: Account | None) -> str:
         return "kept, but no tensor reaches it"
     what = "a view" if count == 1 else f"{count} views"
     return f"kept by {what} of {format_bytes(account.live_bytes)}"
-
-
-__all__ = ["Line", "Lines", "fit", "format_share", "show", "short_share", "storage_warning", "tensors_text"]

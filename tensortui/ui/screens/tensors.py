@@ -20,11 +20,12 @@ from tensortui.analysis.text import safe
 from tensortui.model import LIVE, SCANNING, WAITING
 from tensortui.ui.feed import Feed
 from tensortui.ui.glyphs import Glyphs
-from tensortui.ui.markup import Piece, content
+from tensortui.ui.markup import content
 from tensortui.ui.rows import GROUP_MODES, Rows
 from tensortui.ui.widgets.filter_bar import FILTER, SEARCH, Entry, FilterBar
 from tensortui.ui.widgets.inspector import Inspector
 from tensortui.ui.widgets.key_line import KeyLine
+from tensortui.ui.widgets.output_pane import OutputPane
 from tensortui.ui.widgets.status_line import StatusLine, program
 from tensortui.ui.widgets.tab_bar import TabBar
 from tensortui.ui.widgets.tensor_tree import TensorTree
@@ -49,6 +50,7 @@ KEYS = (
     ("?", "help"),
     ("q", "quit"),
     ("w", "coverage"),
+    ("o", "output"),
     ("[ ]", "columns"),
     ("D", "detach"),
 )
@@ -65,8 +67,9 @@ class TensorsScreen(Screen[None]):
         #notice.-shown { display: block; }
         #body { height: 1fr; }
         #body.-stacked { layout: vertical; }
-        #empty { width: 1fr; height: 1fr; content-align: center middle; color: $dim; text-align: center; display: none; }
-        TensorsScreen.-empty #empty { display: block; }
+        #empty {
+            width: 1fr; height: 1fr; content-align: center middle; color: $dim; text-align: center; display: none;
+        }
     }
     TensorsScreen.-empty #body, TensorsScreen.-empty FilterBar, TensorsScreen.-empty TotalsLine { display: none; }
     TensorsScreen.-empty #empty { display: block; }
@@ -101,6 +104,7 @@ class TensorsScreen(Screen[None]):
         Binding("space", "pause", "Pause", id="tensors.pause", tooltip="no new samples until pressed again"),
         Binding("y", "copy", "Copy", id="tensors.copy", tooltip="copy the selected tensor as JSON"),
         Binding("e", "export", "Export", id="tensors.export", tooltip="write the whole sample to a JSON file"),
+        Binding("o", "output", "Output", show=False, id="tensors.output", tooltip="what the program prints"),
         Binding(
             "w",
             "coverage",
@@ -116,8 +120,8 @@ class TensorsScreen(Screen[None]):
 
     app: TensortuiApp
 
-    def __init__(self, feed: Feed, glyphs: Glyphs, clock: Callable[[], float]) -> None:
-        """Show what `feed` brings."""
+    def __init__(self, feed: Feed, glyphs: Glyphs, clock: Callable[[], float], log: Path | None = None) -> None:
+        """Show what `feed` brings; `log` is the file that the program's output goes to."""
         super().__init__()
         self.feed = feed
         self.rows = Rows()
@@ -128,6 +132,7 @@ class TensorsScreen(Screen[None]):
         self._bar = FilterBar(glyphs)
         self.tree_view = TensorTree(self.rows, glyphs, clock, id="tree")
         self._inspector = Inspector(self.rows, glyphs)
+        self._output = OutputPane(log)
         self._filter_text = ""
         self._filter_before = ""
         self._error = ""
@@ -146,6 +151,7 @@ class TensorsScreen(Screen[None]):
             yield self.tree_view
             yield self._inspector
         yield Static("", id="empty", markup=False)
+        yield self._output
         yield KeyLine(KEYS)
 
     def on_mount(self) -> None:
@@ -161,6 +167,7 @@ class TensorsScreen(Screen[None]):
         if not self.is_current:
             return
         self._status.refresh_at(self._clock())
+        self._output.follow()
         if self.feed.dirty:
             self._take()
         elif self.tree_view.expire_marks():
@@ -233,14 +240,15 @@ class TensorsScreen(Screen[None]):
 
     def _say(self) -> None:
         whole = len(self.rows.sample.tensors) if self.rows.sample is not None else 0
+        rows = self.rows
         self._bar.show(
             self._filter_text,
             self._error,
-            self.rows.group_by,
-            self.rows.sort_by,
-            self.rows.reverse,
-            self.rows.shown,
-            whole,
+            group=rows.group_by,
+            sort=rows.sort_by,
+            reverse=rows.reverse,
+            shown=rows.shown,
+            whole=whole,
         )
 
     def _show_details(self) -> None:
@@ -393,6 +401,18 @@ class TensorsScreen(Screen[None]):
         else:
             self.notify(f"written to {safe(str(path))}", markup=False)
 
+    def action_output(self) -> None:
+        """Show or hide what the program prints."""
+        self._output.display = not self._output.display
+        self._output.follow()
+
+    def go_to(self, tid: int) -> None:
+        """Put the cursor on a tensor; a filter that leaves it out is cleared."""
+        if not self.tree_view.go_to(tid) or self.tree_view.selected is None:
+            self.set_filter("")
+            self.tree_view.go_to(tid)
+        self.tree_view.focus()
+
     def action_coverage(self) -> None:
         """Say whether every tensor was seen."""
         sample = self.feed.sample
@@ -403,6 +423,3 @@ class TensorsScreen(Screen[None]):
         self.notify(
             "\n".join(f"- {reason}" for reason in reasons), title="not every tensor was seen", markup=False, timeout=15
         )
-
-
-__all__ = ["Piece", "TensorsScreen"]

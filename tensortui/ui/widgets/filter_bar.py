@@ -48,7 +48,9 @@ class FilterBar(Horizontal):
     DEFAULT_CSS = """
     FilterBar {
         height: 1; color: $foreground;
-        Entry { width: 1fr; height: 1; border: none; padding: 0; background: $cursor-blurred; color: $strong; display: none; }
+        Entry {
+            width: 1fr; height: 1; border: none; padding: 0; background: $cursor-blurred; color: $strong; display: none;
+        }
         Entry:focus { border: none; }
         .word { width: auto; color: $dim; }
         .text { width: 1fr; text-wrap: nowrap; text-overflow: ellipsis; }
@@ -96,7 +98,9 @@ class FilterBar(Horizontal):
         self._word.update(" filter ")
         self.remove_class("-typing")
 
-    def show(self, filter_text: str, error: str, group: str, sort: str, reverse: bool, shown: int, whole: int) -> None:
+    def show(
+        self, filter_text: str, error: str, *, group: str, sort: str, reverse: bool, shown: int, whole: int
+    ) -> None:
         """Say how the table is filtered, grouped and sorted."""
         if error:
             self._text.update(content([(f"{self._glyphs.warn} {safe(error)}", "$warning")]))

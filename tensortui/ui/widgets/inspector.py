@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from textwrap import wrap
+
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
@@ -15,6 +18,7 @@ from tensortui.ui.markup import Piece, content
 from tensortui.ui.rows import Rows
 
 LABEL = 15
+HINT = 22  # the values before explanations that stand beside them
 MATES = 8
 NAMES = 6
 
@@ -32,16 +36,24 @@ class Inspection:
         self._rows = rows
         self._glyphs = glyphs
         self._pieces: list[Piece] = []
+        self._room = 40
 
     def _field(self, label: str, value: str, hint: str = "", style: str = "$strong") -> None:
-        self._pieces += [(f" {label:<{LABEL}}", "$dim"), (show(value, self._glyphs), style)]
-        self._pieces.append((f"\n {'':<{LABEL}}{hint}\n" if hint else "\n", "$dim"))
+        shown = show(value, self._glyphs)
+        self._pieces += [(f" {label:<{LABEL}}", "$dim"), (shown, style)]
+        if hint and len(hint) + 2 + max(len(shown), HINT) + LABEL + 1 <= self._room:
+            self._pieces.append((f"{'':<{HINT - len(shown)}}  {hint}", "$dim"))
+        elif hint:
+            for line in wrap(hint, max(self._room - 4, 20)):
+                self._pieces.append((f"\n   {line}", "$dim italic"))
+        self._pieces.append(("\n", ""))
 
     def _title(self, text: str) -> None:
         self._pieces.append((f"\n {text}\n", "bold $primary"))
 
-    def of_tensor(self, tensor: Tensor) -> Content:
-        """All of it, as text."""
+    def of_tensor(self, tensor: Tensor, room: int) -> Content:
+        """All of it, as text for lines of `room` cells: explanations beside the values where they fit, else below."""
+        self._room = room
         glyph = self._glyphs.category.get(tensor.category, "?")
         self._pieces = [(f" {show(name_text(tensor), self._glyphs)}\n", "bold $strong")]
         for name in tensor.names[1:NAMES]:
@@ -119,7 +131,7 @@ class Inspector(VerticalScroll, can_focus=False):
     """A side panel on wide terminals, a lower one on narrow ones."""
 
     DEFAULT_CSS = """
-    Inspector { width: 46; height: 1fr; border-left: solid $border; background: $surface; scrollbar-size-vertical: 1; }
+    Inspector { width: 48; height: 1fr; border-left: solid $border; background: $surface; scrollbar-size-vertical: 1; }
     Inspector.-below { width: 1fr; height: 45%; border-left: none; border-top: solid $border; }
     Inspector Static { height: auto; }
     """
@@ -131,16 +143,19 @@ class Inspector(VerticalScroll, can_focus=False):
         self._text = Static("", markup=False)
         self._shown: object = None
 
-    def compose(self):  # type: ignore[no-untyped-def]
+    def compose(self) -> Iterator[Static]:
         """One text that scrolls."""
         yield self._text
+
+    def _room(self) -> int:
+        return max((self.size.width or 46) - 1, 24)
 
     def show_tensor(self, tensor: Tensor | None) -> None:
         """Tell of `tensor`; None says how to choose one."""
         if tensor is None:
             self._text.update(content([(" select a tensor to see its details\n", "$dim")]))
         else:
-            self._text.update(self._inspection.of_tensor(tensor))
+            self._text.update(self._inspection.of_tensor(tensor, self._room()))
         if (tensor and tensor.id) != self._shown:
             self._shown = tensor and tensor.id
             self.scroll_home(animate=False)

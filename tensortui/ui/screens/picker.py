@@ -1,0 +1,282 @@
+"""The process picker: which Python processes there are, and which can be attached to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+from textual import work
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.events import Resize
+from textual.screen import Screen
+from textual.widget import Widget
+from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
+
+from tensortui.analysis.text import pad, safe
+from tensortui.analysis.units import format_age, format_bytes
+from tensortui.errors import TensortuiError
+from tensortui.ui.glyphs import Glyphs
+from tensortui.ui.lines import fit, show
+from tensortui.ui.markup import Piece, content, spread
+from tensortui.ui.widgets.key_line import KeyLine
+
+if TYPE_CHECKING:
+    from tensortui.ui.app import Picker, TensortuiApp
+
+REFRESH_SECONDS = 2.0
+KEYS = (("enter", "attach"), ("a", "all or torch only"), ("r", "look again"), ("?", "help"), ("q", "quit"))
+NO_GPU = "-"
+
+
+class ProcessLike(Protocol):
+    """What the picker reads of a process; None is what could not be seen."""
+
+    @property
+    def pid(self) -> int: ...  # noqa: D102
+    @property
+    def command(self) -> str: ...  # noqa: D102
+    @property
+    def age(self) -> float: ...  # noqa: D102
+    @property
+    def threads(self) -> int | None: ...  # noqa: D102
+    @property
+    def python(self) -> tuple[int, int] | None: ...  # noqa: D102
+    @property
+    def torch(self) -> bool | None: ...  # noqa: D102
+    @property
+    def rank(self) -> int | None: ...  # noqa: D102
+    @property
+    def world_size(self) -> int | None: ...  # noqa: D102
+    @property
+    def attachable(self) -> bool: ...  # noqa: D102
+    @property
+    def why_not(self) -> str: ...  # noqa: D102
+    @property
+    def agent(self) -> bool: ...  # noqa: D102
+    @property
+    def gpu_memory(self) -> int | None: ...  # noqa: D102
+
+
+TITLES = (("pid", 8, True), ("age", 7, True), ("rank", 6, True), ("threads", 7, True), ("GPU memory", 10, True),
+          ("torch", 5, False), ("attach", 8, False))  # fmt: skip
+NARROW = ("rank", "threads")  # give way below WIDE
+WIDE = 100
+
+
+def columns(room: int) -> list[tuple[str, int, bool]]:
+    """The columns before the command in a line of `room` cells."""
+    return [column for column in TITLES if room >= WIDE or column[0] not in NARROW]
+
+
+def heading(room: int) -> Content:
+    """The column titles."""
+    cells = [pad(title, width, right=right) for title, width, right in columns(room)]
+    return content([(" " + "  ".join([*cells, "command"]), "$dim")])
+
+
+def line(process: ProcessLike, room: int, glyphs: Glyphs) -> Content:
+    """The line of one process."""
+    rank = "" if process.rank is None else f"{process.rank}"
+    if rank and process.world_size is not None:
+        rank += f"/{process.world_size}"
+    values = {
+        "pid": str(process.pid),
+        "age": format_age(process.age),
+        "rank": rank,
+        "threads": "" if process.threads is None else str(process.threads),
+        "GPU memory": NO_GPU if process.gpu_memory is None else format_bytes(process.gpu_memory),
+        "torch": "n/a" if process.torch is None else "yes" if process.torch else "no",
+        "attach": "running" if process.agent else "ready" if process.attachable else "cannot",
+    }
+    styles = {"running": "$primary", "ready": "$success", "cannot": "$error"}
+    pieces: list[Piece] = [(" ", "")]
+    for title, width, right in columns(room):
+        style = "$strong" if title == "pid" else styles.get(values[title], "") if title == "attach" else ""
+        pieces += [(pad(values[title], width, right=right), style), ("  ", "")]
+    used = sum(width + 2 for _, width, _ in columns(room)) + 1
+    command = fit(show(process.command, glyphs), max(room - used - 1, 10), glyphs, keep="both")
+    pieces.append((command, "" if process.attachable else "$dim"))
+    return content(pieces)
+
+
+class PickerScreen(Screen[None]):
+    """A list that looks again every two seconds and keeps the highlighted process."""
+
+    MANUAL = "picker"
+    DEFAULT_CSS = """
+    PickerScreen {
+        layout: vertical; background: $background;
+        .line { height: 1; text-wrap: nowrap; }
+        #title { background: $panel; }
+        #heading { background: $panel; }
+        #list { height: 1fr; border: none; padding: 0; background: $surface; scrollbar-size-vertical: 1; }
+        #list > .option-list--option { padding: 0; }
+        #list > .option-list--option-highlighted { background: $cursor; color: $strong; text-style: none; }
+        #detail { height: auto; min-height: 2; max-height: 8; padding: 0 1; border-top: solid $border; }
+        #none { height: 1fr; content-align: center middle; text-align: center; display: none; color: $dim; }
+    }
+    PickerScreen.-none #list, PickerScreen.-none #heading { display: none; }
+    PickerScreen.-none #none { display: block; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "choose", "Attach", show=False, id="picker.attach", tooltip="attach to the process"),
+        Binding("j", "move('down')", "Down", show=False, id="picker.down", tooltip="next process"),
+        Binding("k", "move('up')", "Up", show=False, id="picker.up", tooltip="previous process"),
+        Binding("g", "move('first')", "First", show=False, id="picker.first", tooltip="first process"),
+        Binding("G", "move('last')", "Last", show=False, id="picker.last", tooltip="last process"),
+        Binding("a", "all", "All", id="picker.all", tooltip="show Python processes without torch too, or hide them"),
+        Binding("r", "look", "Look again", id="picker.look", tooltip="look for processes now"),
+    ]
+
+    app: TensortuiApp
+
+    def __init__(self, picker: Picker, glyphs: Glyphs) -> None:
+        """List and attach by means of `picker`."""
+        super().__init__()
+        self._picker = picker
+        self._glyphs = glyphs
+        self._processes: list[ProcessLike] = []
+        self._everything = False
+        self._looked = False
+        self._attaching: int | None = None
+        self._failure: TensortuiError | None = None
+
+    def compose(self) -> Iterator[Widget]:
+        """A title, the list, what is known of the highlighted process, the keys."""
+        yield Static("", id="title", classes="line", markup=False)
+        yield Static("", id="heading", classes="line", markup=False)
+        yield OptionList(id="list", markup=False)
+        yield Static("looking for Python processes", id="none", markup=False)
+        yield Static("", id="detail", markup=False)
+        yield KeyLine(KEYS)
+
+    def on_mount(self) -> None:
+        """Look now and from then on."""
+        self.set_class(True, "-none")
+        self.set_interval(REFRESH_SECONDS, self._again)
+        self.action_look()
+
+    def _again(self) -> None:
+        if self.is_current and self._attaching is None:
+            self.action_look()
+
+    def action_look(self) -> None:
+        """List the processes, in a thread: some of it waits for the kernel."""
+        self._look()
+
+    @work(group="processes", exclusive=True, exit_on_error=False)
+    async def _look(self) -> None:
+        try:
+            found: Sequence[ProcessLike] = await asyncio.to_thread(self._picker.processes)
+        except (TensortuiError, OSError) as error:
+            self.query_one("#none", Static).update(f"the processes could not be listed: {safe(str(error))}")
+            return
+        self._looked = True
+        self._processes = list(found)
+        self._paint()
+
+    @property
+    def _shown(self) -> list[ProcessLike]:
+        return [p for p in self._processes if self._everything or p.torch is not False]
+
+    def _paint(self) -> None:
+        listing = self.query_one(OptionList)
+        shown = self._shown
+        self.set_class(not shown, "-none")
+        room = self.size.width - 1
+        hidden = len(self._processes) - len(shown)
+        right: list[list[Piece]] = [[(f"{len(shown)} shown ", "")]]
+        if hidden:
+            right.append([(f"{hidden} without torch hidden (a)", "$dim")])
+        title: list[list[Piece]] = [[(" tensortui", "bold $primary")], [("choose a process", "bold $strong")]]
+        self.query_one("#title", Static).update(spread(title, right, self.size.width))
+        self.query_one("#heading", Static).update(heading(room))
+        if self._looked and not shown:
+            more = f"\n\n{hidden} Python processes without torch are hidden: press a to see them" if hidden else ""
+            self.query_one("#none", Static).update(
+                f"no Python process with torch is running\n\ntensortui demo starts one to look at{more}"
+            )
+        held = self._highlighted
+        listing.clear_options()
+        listing.add_options([Option(line(p, room, self._glyphs), id=str(p.pid)) for p in shown])
+        at = next((at for at, p in enumerate(shown) if held is not None and p.pid == held.pid), 0)
+        if shown:
+            listing.highlighted = at
+            if self.focused is None:
+                listing.focus()
+        self._tell()
+
+    @property
+    def _highlighted(self) -> ProcessLike | None:
+        listing = self.query_one(OptionList)
+        if listing.highlighted is None or listing.highlighted >= listing.option_count:
+            return None
+        pid = listing.get_option_at_index(listing.highlighted).id
+        return next((p for p in self._processes if str(p.pid) == pid), None)
+
+    def _tell(self) -> None:
+        pieces: list[Piece] = []
+        process = self._highlighted
+        if self._attaching is not None:
+            pieces.append((f"attaching to {self._attaching} ...", "bold $primary"))
+        elif self._failure is not None:
+            pieces += [(f"{self._glyphs.lost} {show(self._failure.cause, self._glyphs)}\n", "bold $error"),
+                       (show(self._failure.next_step, self._glyphs), "")]  # fmt: skip
+        elif process is not None:
+            pieces.append((f"{show(process.command, self._glyphs)[:400]}\n", ""))
+            if process.agent:
+                pieces.append(("the agent is in it already: attaching joins it", "$dim"))
+            elif process.attachable:
+                pieces.append(("enter puts the agent in; the program goes on, and nothing of it remains after", "$dim"))
+            else:
+                pieces.append((f"{self._glyphs.warn} {show(process.why_not, self._glyphs)}", "$warning"))
+        self.query_one("#detail", Static).update(content(pieces))
+
+    def on_resize(self, event: Resize) -> None:
+        """Fit the new width."""
+        self._paint()
+
+    def on_option_list_option_highlighted(self) -> None:
+        """Tell of the process under the cursor."""
+        self._tell()
+
+    def on_option_list_option_selected(self) -> None:
+        """Enter or a click."""
+        self.action_choose()
+
+    def action_move(self, where: str) -> None:
+        """The house keys for moving."""
+        listing = self.query_one(OptionList)
+        getattr(listing, {"down": "action_cursor_down", "up": "action_cursor_up"}.get(where, f"action_{where}"))()
+        self._failure = None
+
+    def action_all(self) -> None:
+        """Show or hide Python processes without torch."""
+        self._everything = not self._everything
+        self._paint()
+
+    def action_choose(self) -> None:
+        """Attach to the highlighted process."""
+        process = self._highlighted
+        if process is not None and self._attaching is None:
+            self._enter(process.pid)
+
+    @work(group="connect", exclusive=True, exit_on_error=False)
+    async def _enter(self, pid: int) -> None:
+        self._attaching, self._failure = pid, None
+        self._tell()
+        try:
+            source = await self._picker.attach(pid)
+        except TensortuiError as error:
+            self._failure = error
+        except OSError as error:
+            self._failure = TensortuiError(f"Process {pid} could not be attached to: {error}.", "It goes on as before.")
+        else:
+            await self.app.show_source(source)
+        finally:
+            self._attaching = None
+            if self.is_attached:
+                self._tell()
