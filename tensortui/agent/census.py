@@ -2,7 +2,7 @@
 
 import collections
 import weakref
-from typing import Any, Callable, Deque, Dict, Generator, Iterable, Iterator, List, Optional, Set, Tuple
+from typing import Any, Callable, Deque, Dict, Generator, Iterator, List, Optional, Set, Tuple
 
 from tensortui.wire.messages import OTHER
 
@@ -13,8 +13,8 @@ class Tracked:
     """One live tensor, known by a weak reference alone. `id` is never reused."""
 
     __slots__ = (
-        "base", "born", "category", "cpp_only", "found", "id", "names", "pyid", "ref", "row", "saved", "seq", "storage",
-        "views",
+        "base", "born", "category", "cpp_only", "exact", "found", "id", "names", "pyid", "ref", "row", "saved", "seq",
+        "storage", "views",
     )  # fmt: skip
 
     def __init__(self, number: int, ref: "weakref.ref[Any]", pyid: int, born: float) -> None:
@@ -31,6 +31,7 @@ class Tracked:
         self.saved = False  # the graph pass saw it saved for backward
         self.category = OTHER
         self.cpp_only = False
+        self.exact = False  # of torch.Tensor itself: those are counted against the references to that type
         self.base: Optional[int] = None  # id of the tensor this one is a view of
         self.views = 0  # how many tracked tensors are views of this one
 
@@ -101,6 +102,8 @@ class Census:
         self.types = TypeSet()  # every known tensor type; exact membership, never isinstance
         self.module_base: Optional[type] = None
         self.optimizer_base: Optional[type] = None
+        self.exact_type: Optional[type] = None
+        self.exact = 0  # how many of the tracked are of exactly that type
         self.base: Optional[type] = None  # torch's TensorBase once torch is there
         self.modules = WeakBag()
         self.optimizers = WeakBag()
@@ -145,6 +148,9 @@ class Census:
     def _add(self, tensor: Any, pyid: int, ref: "weakref.ref[Any]") -> Tracked:
         tracked = Tracked(self._next_id, ref, pyid, self.clock())
         self._next_id += 1
+        if type(tensor) is self.exact_type:
+            tracked.exact = True
+            self.exact += 1
         self.by_id[tracked.id] = tracked
         self._by_pyid[pyid] = tracked
         self._by_ref[id(ref)] = tracked
@@ -162,6 +168,7 @@ class Census:
             if self._by_pyid.get(tracked.pyid) is tracked:
                 del self._by_pyid[tracked.pyid]
             del self.by_id[tracked.id]
+            self.exact -= tracked.exact
             return tracked
         return None
 
@@ -204,9 +211,3 @@ class Context:
 
 
 MAX_NAMES = 16
-
-
-def unreached(context: Context, tracked: Iterable[Tracked]) -> Iterator[Tracked]:
-    """Return those that a completed pass did not reach."""
-    found = context.found
-    return (one for one in tracked if one.id not in found)

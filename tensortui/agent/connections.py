@@ -34,7 +34,8 @@ class Connection:
         self.interval: Optional[float] = None
         self.due = float("inf")
         self.watch: List[int] = []
-        self.requests: List[str] = []  # refreshes to be answered by the next full reading
+        self.requests: List[Any] = []  # refreshes to be answered by the next full reading
+        self.graphs: List[Dict[str, Any]] = []  # graph requests that wait for their turn
         self.readers: Tuple[Reader, ...] = ()
         self.process_told = False
         self._batches: Deque[Any] = collections.deque()  # Batch objects and the ready frame that closes them
@@ -208,7 +209,7 @@ class Server:
         kind = cause = ""
         if header["t"] != "hello":
             kind, cause = "protocol", "The first message was not a hello."
-        elif not one.allowed and header.get("token") != self._token:
+        elif not one.allowed and (not self._token or header.get("token") != self._token):
             kind, cause = "permission", "The viewer runs as another user and brought no valid token."
         elif not common_protocol(PROTOCOLS, header.get("protocols") or []):
             kind = "version"

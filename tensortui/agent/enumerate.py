@@ -6,12 +6,14 @@ import os
 import time
 import weakref
 from itertools import compress, repeat
-from typing import Any, Callable, Deque, Dict, Optional, Set
+from typing import Any, Callable, Deque, Dict, List, Optional, Set
 
 from tensortui.agent.census import Census, Work, has_base
 
 QUEUE_LIMIT = 300_000  # found but not looked at: past this the hook finds no more until the agent has caught up
-YOUNG_LIMIT = 20_000  # a youngest generation larger than this (a disabled collector) is not read in one go
+YOUNG_LIMIT = 10_000  # a youngest generation larger than this is not read in one go where there is another way
+NO_LIMIT = 1 << 62
+HOOK_SHARE = 0.5  # of the budget: what the hook may use, the rest is the thread's
 CHUNK = 2_000
 SUBCLASSES = type.__dict__["__subclasses__"]
 WEAKREF_OFFSET = type.__dict__["__weakrefoffset__"].__get__
@@ -25,14 +27,18 @@ class Types:
         self._census = census
         base = getattr(torch._C, "TensorBase", None) or torch._C._TensorBase
         census.base = base
+        census.exact_type = torch.Tensor
         census.module_base, census.optimizer_base = torch.nn.Module, torch.optim.Optimizer
         self.roots: Dict[int, type] = {id(one): one for one in (base, torch.nn.Module, torch.optim.Optimizer)}
         self.wanted: Set[int] = set()
+        self.kinds: List[weakref.ref[Any]] = []  # the same types, for the pool scan
+        self.grown = False  # types appeared since this was last set to False
 
     def refresh(self) -> Work:
         """Walk the subclasses anew: types may have been defined, or have died, since."""
         tensors: Set[int] = set()
         wanted: Set[int] = set()
+        kinds = []
         for root in self.roots.values():
             todo = [weakref.ref(root)]
             into = tensors if root is self._census.base else wanted
@@ -42,10 +48,13 @@ class Types:
                     continue
                 if WEAKREF_OFFSET(kind):
                     into.add(id(kind))
+                    kinds.append(weakref.ref(kind))
                 todo.extend(map(weakref.ref, SUBCLASSES(kind)))
                 del kind
                 yield
         wanted |= tensors
+        self.grown = self.grown or not wanted <= self.wanted
+        self.kinds = kinds
         for ids, now in ((self._census.types.ids, tensors), (self.wanted, wanted)):
             ids.update(now)  # the hook may run at any moment and must never see a set without what stays
             ids.intersection_update(now)
@@ -57,7 +66,8 @@ class Hook:
     def __init__(self, wanted: Set[int], dead: Deque["weakref.ref[Any]"], budget: float) -> None:
         """Prepare; `install` makes it live."""
         self.wanted = wanted.__contains__
-        self._budget = budget
+        self._budget = budget * HOOK_SHARE
+        self.young_limit = YOUNG_LIMIT
         self.found: Deque[weakref.ref[Any]] = collections.deque()
         self.dead = dead
         self.seconds = 0.0  # what it cost, booked by the governor
@@ -94,7 +104,7 @@ class Hook:
                 return
             self._purse = min(0.05, self._purse + (now - self._at) * self._budget)
             self._at = now
-            if self._purse <= 0 or len(self.found) > QUEUE_LIMIT or gc.get_count()[0] > YOUNG_LIMIT:
+            if self._purse <= 0 or len(self.found) > QUEUE_LIMIT or gc.get_count()[0] > self.young_limit:
                 self.skipped += 1
                 return
             self.look()
@@ -110,6 +120,11 @@ class Hook:
         self.found.extend(
             map(weakref.ref, compress(young, map(self.wanted, map(id, map(type, young)))), repeat(self.dead.append))
         )
+
+    def look_if_small(self) -> None:
+        """Look between two collections, unless so much has piled up that it would stall the target."""
+        if gc.get_count()[0] <= YOUNG_LIMIT:
+            self.look()
 
     def _forked(self, phase: Any, info: Any) -> None:
         """In a forked child: leave, and close what was inherited; the parent's viewers are not ours."""

@@ -15,6 +15,9 @@ from tensortui.wire.messages import PROTOCOLS, WATCH_LIMIT, common_protocol
 LOOK_FOR_TORCH = 0.25
 UNWATCHED_DRAIN = 2.0
 PROGRESS_EVERY = 0.25
+MAX_REQUESTS = 63  # of one viewer that wait; older ones are dropped
+GRAPH_CHUNK = 100  # nodes in one frame: well under a millisecond to encode
+MAX_NODES = 10_000
 
 
 class Agent:
@@ -149,10 +152,13 @@ class Agent:
         if self._work is not None or sampler is None:
             return
         asking = [one for one in greeted if one.requests and one.idle]
+        graphs = [one for one in greeted if one.graphs and one.idle]
         due = [one for one in greeted if one.due <= now and one.idle]
         if asking:
             self._background = None
             self._work, self._urgent = self._refresh(sampler), True
+        elif graphs:
+            self._work, self._urgent = self._graph(sampler, graphs[0]), True
         elif due:
             self._work, self._urgent = self._sample(sampler, now), False
         elif now - self._drained_at > UNWATCHED_DRAIN and not any(one.interval for one in greeted):
@@ -164,6 +170,10 @@ class Agent:
             for one, requests in self._take_requests().items():
                 for request in requests:
                     one.send(self._sample_message(one, request))
+            for one in greeted:
+                asked, one.graphs = one.graphs, []
+                for header in asked:
+                    one.send(_graph_message(header, {"roots": [], "cut": False}, [], False))
         if now - self._progress_at < PROGRESS_EVERY:
             return
         self._progress_at = now
@@ -186,6 +196,20 @@ class Agent:
         yield from sampler.drain()
         yield from self._everything(sampler)
         self._answer(asked)
+
+    def _graph(self, sampler: Sampler, one: Connection) -> Work:
+        header = one.graphs.pop(0)
+        roots, limit = header.get("roots"), header.get("limit")
+        body = yield from sampler.walk_graph(
+            roots if isinstance(roots, list) else None, limit if isinstance(limit, int) else MAX_NODES
+        )
+        nodes = body["nodes"]
+        for start in range(0, max(len(nodes), 1), GRAPH_CHUNK):
+            if one not in self.server.connections:
+                return
+            more = start + GRAPH_CHUNK < len(nodes)
+            one.send(_graph_message(header, body, nodes[start : start + GRAPH_CHUNK], more))
+            yield
 
     def _everything(self, sampler: Sampler) -> Work:
         yield from sampler.read_all()
@@ -229,6 +253,7 @@ class Agent:
 
     @staticmethod
     def _passes(sampler: Sampler) -> Work:
+        yield from sampler.audit()
         yield from sampler.run_names()
         yield from sampler.run_graph()
 
@@ -251,6 +276,7 @@ class Agent:
         sampler = self.sampler
         reasons = list(self._failures)
         if sampler is not None:
+            reasons += sampler.coverage.reasons(sampler.hook)
             for more in sampler.pass_reasons.values():
                 reasons += more
         message: Dict[str, Any] = {
@@ -294,8 +320,21 @@ class Agent:
         elif kind == "watch":
             one.watch = [int(number) for number in header.get("ids", [])[:WATCH_LIMIT]]
         elif kind == "refresh":
-            one.requests = [*one.requests[-63:], header.get("request")]
+            one.requests = [*one.requests[-MAX_REQUESTS:], header.get("request")]
+            self._torch_at = 0.0  # torch may have come since we looked
         elif kind == "graph":
-            one.send({"t": "failed", "request": header.get("request"), "cause": "Not built yet.", "next_step": ""})
+            one.graphs = [*one.graphs[-MAX_REQUESTS:], header]
+            self._torch_at = 0.0
         elif kind == "detach":
             self._stop = "detached"
+
+
+def _graph_message(header: Dict[str, Any], body: Dict[str, Any], nodes: List[Any], more: bool) -> Dict[str, Any]:
+    return {
+        "t": "graph",
+        "request": header.get("request"),
+        "roots": body["roots"],
+        "nodes": nodes,
+        "more": more,
+        "cut": body["cut"],
+    }

@@ -21,10 +21,14 @@ def start(options: Dict[str, Any]) -> None:
     over.acquire()
     pid = os.getpid()
 
+    # The modules of the agent are emptied as soon as its thread ends, which this function causes and then outlives:
+    # it must use no global of this module.
+    getpid, detail, wait = os.getpid, exit_detail, EXIT_WAIT
+
     def at_exit() -> None:
-        if os.getpid() == pid:
-            agent.stop("exit", exit_detail())
-            over.acquire(timeout=EXIT_WAIT)
+        if getpid() == pid:
+            agent.stop("exit", detail())
+            over.acquire(timeout=wait)
 
     atexit.register(at_exit)
     try:
@@ -32,8 +36,8 @@ def start(options: Dict[str, Any]) -> None:
     except BaseException:
         pass
     finally:
-        over.release()
         atexit.unregister(at_exit)
+        over.release()
 
 
 def exit_detail() -> str:

@@ -1,17 +1,20 @@
 """Keeps the census and the two tables true: the first scan, each sample's small work, the passes of discovery."""
 
 import collections
-import gc
 from typing import Any, Callable, Deque, Dict, Generator, Iterable, List, Optional
 
+from tensortui.agent import graph, names
 from tensortui.agent.census import Census, Context, Tracked, Work
-from tensortui.agent.enumerate import YOUNG_LIMIT, Hook, Types, absorb, scan_generations
+from tensortui.agent.coverage import Coverage
+from tensortui.agent.enumerate import NO_LIMIT, Hook, Types, absorb, scan_generations
+from tensortui.agent.poolscan import PoolScanner
 from tensortui.agent.read import BASE_ONLY, CPP_ONLY, TensorReader, calibrate_references, references
 from tensortui.agent.rows import Table, number
 from tensortui.agent.storages import Maps, Size, Storages
 from tensortui.wire.messages import ACTIVATION, INPUT, OTHER, SAVED, TENSOR_COLUMNS
 
 OLD_PER_SAMPLE = 200
+TYPES_EVERY = 5.0
 
 
 class Sampler:
@@ -28,8 +31,13 @@ class Sampler:
         self.maps = Maps()
         self.storages = Storages(self.storage_table, self.maps)
         self.reader = TensorReader(torch, Size(torch).of)
+        self.scanner = PoolScanner()
+        if self.scanner.reason:
+            self.hook.young_limit = NO_LIMIT
+        self.coverage = Coverage(self.census, self.scanner, budget)
         self.progress = 0.0
         self.pass_reasons: Dict[str, List[str]] = {}  # by pass, of its last run
+        self._types_at = 0.0
         self._ours = calibrate_references()
         self._rotation: List[int] = []
         self._again: Deque[Tracked] = collections.deque()
@@ -40,20 +48,47 @@ class Sampler:
     def start(self) -> Work:
         """Find everything that lives now; the hook is in place before the scan, so nothing falls between."""
         yield from self.types.refresh()
+        self._types_at = self.census.clock()
         self.hook.install()
-        yield from scan_generations(self.hook)
+        yield from self.scan()
         self.progress = 0.2
+        self.hook.look_if_small()
         yield from absorb(self.hook, self.census)
+        self.coverage.scanned(self.hook, self.types)
         self.progress = 0.3
+
+    def scan(self) -> Work:
+        """Note everything of the wanted types: from the pools where that works, else from the collector's lists."""
+        if not self.scanner.reason:
+            try:
+                yield from self.scanner.scan(self.types.kinds, self.hook.found, self.census.dead)
+                return
+            except (OSError, ValueError) as error:
+                self.scanner.reason = str(error)
+        self.hook.young_limit = NO_LIMIT
+        yield from scan_generations(self.hook)
 
     def drain(self) -> Work:
         """Take in what was born and what died since the last time."""
-        yield from self.types.refresh()
-        if gc.get_count()[0] <= YOUNG_LIMIT:
-            self.hook.look()
+        now = self.census.clock()
+        if now - self._types_at > TYPES_EVERY:
+            self._types_at = now
+            yield from self.types.refresh()
+        self.hook.look_if_small()
         yield from self._bury()
         yield from absorb(self.hook, self.census)
         yield from self._bury()
+        self.coverage.check(self.hook, self.types)
+
+    def audit(self) -> Work:
+        """Scan once more, where tensors may have been missed and the budget allows it."""
+        if not self.coverage.audit_due(self.hook, self.types):
+            return
+        start = self.coverage.cpu()
+        skipped = self.hook.skipped
+        yield from self.scan()
+        yield from absorb(self.hook, self.census)
+        self.coverage.scanned(self.hook, self.types, skipped, self.coverage.cpu() - start)
 
     def _bury(self) -> Work:
         while True:
@@ -174,19 +209,18 @@ class Sampler:
 
     def run_names(self) -> Work:
         """Find names and roles: modules, optimizers, globals, frames and what hangs below them."""
-        try:
-            from tensortui.agent.names import discover
-        except ImportError:
-            return
-        yield from self._run("names", discover)
+        yield from self._run("names", names.discover)
 
     def run_graph(self) -> Work:
         """Find the tensors that the autograd graph saved for backward."""
-        try:
-            from tensortui.agent.graph import discover
-        except ImportError:
-            return
-        yield from self._run("graph", discover)
+        yield from self._run("graph", graph.discover)
+
+    def walk_graph(self, roots: Optional[List[int]], limit: int) -> Generator[None, None, Dict[str, Any]]:
+        """Return the body of the `graph` message, every tensor in it known to the census."""
+        yield from self.drain()
+        yield from self.read_fresh()
+        body = yield from graph.walk(Context(self.torch, self.census, []), roots, limit)
+        return body
 
     def _run(self, kind: str, discover: Callable[[Context], Generator[None, None, Any]]) -> Work:
         context = Context(self.torch, self.census, [])
