@@ -50,6 +50,7 @@ while True:
     now = time.perf_counter()
     longest, last = max(longest, now - last), now
 """
+GDB_SECONDS = 60  # its call deadlocks the target when the stopped thread holds a lock that the call needs
 SETTLE = 0.5  # after a detach, before the next attach
 
 
@@ -106,9 +107,8 @@ def by_gdb(*options: str) -> Callable[[int], None]:
                 "call (void)PyGILState_Release($1)",
             ]
             arguments = [word for call in calls for word in ("-ex", call)]
-            subprocess.run(
-                ["gdb", "-nx", "-batch", *options, "-p", str(pid), *arguments], capture_output=True, check=True
-            )
+            command = ["gdb", "-nx", "-batch", *options, "-p", str(pid), *arguments]
+            subprocess.run(command, capture_output=True, check=True, timeout=GDB_SECONDS)
             while find_endpoint(pid) is None:
                 time.sleep(0.001)
 
@@ -149,22 +149,24 @@ def main() -> None:
     gaps: dict[str, list[float]] = {name: [] for name in ways}
     deaths = dict.fromkeys(ways, 0)
     target = Target()
-    for _ in range(arguments.rounds):
-        for name, way in ways.items():
-            target.longest_gap()
-            began = time.perf_counter()
-            try:
-                way(target.pid)
-                took = time.perf_counter() - began
-                time.sleep(0.02)
-                gaps[name].append(target.longest_gap())
-                seconds[name].append(took)
-                detach(target.pid)
-            except (OSError, ValueError, subprocess.CalledProcessError):
-                deaths[name] += 1
-                target.end()
-                target = Target()
-    target.end()
+    try:
+        for _ in range(arguments.rounds):
+            for name, way in ways.items():
+                target.longest_gap()
+                began = time.perf_counter()
+                try:
+                    way(target.pid)
+                    took = time.perf_counter() - began
+                    time.sleep(0.02)
+                    gaps[name].append(target.longest_gap())
+                    seconds[name].append(took)
+                    detach(target.pid)
+                except (OSError, ValueError, subprocess.SubprocessError):
+                    deaths[name] += 1
+                    target.end()
+                    target = Target()
+    finally:
+        target.end()
     report(seconds, gaps, deaths)
 
 
