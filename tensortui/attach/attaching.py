@@ -31,6 +31,7 @@ from tensortui.attach.errors import (
     RefusedError,
     SyscallRefusedError,
     ThreadStuckError,
+    TracedError,
     UnsupportedError,
 )
 from tensortui.attach.inject import Injection
@@ -45,6 +46,7 @@ LEAVES_OTHER_WAYS = (
     *(QueueRefusedError, SyscallRefusedError, ThreadStuckError, OSError, struct.error),
 )
 ENDING_SECONDS = 0.3
+TRACED_SECONDS = 0.3
 ANSWER_SECONDS = 2.0  # at least, from the moment the bootstrap has run
 
 
@@ -55,13 +57,25 @@ def attach(pid: int, *, timeout: float = 5.0, budget: float = 0.01) -> Endpoint:
     """
     started = time.monotonic()
     if sys.platform == "linux":
-        check_state(pid)
+        _check_state(pid)
     endpoint = find_endpoint(pid)
     if endpoint is None:
         with _alone(pid, timeout) if sys.platform == "linux" else contextlib.nullcontext():
             endpoint = find_endpoint(pid) or _put_in(pid, timeout, budget)
         rendezvous.sweep(Path(endpoint.path).parent)
     return replace(endpoint, seconds=time.monotonic() - started)
+
+
+def _check_state(pid: int) -> None:
+    """Raise what keeps `pid` from being attached to. Another attacher traces it for a moment, a debugger for longer."""
+    end = time.monotonic() + TRACED_SECONDS
+    while True:
+        try:
+            return check_state(pid)
+        except TracedError:
+            if time.monotonic() > end:
+                raise
+        time.sleep(0.005)
 
 
 def _put_in(pid: int, timeout: float, budget: float) -> Endpoint:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
 from tensortui.attach import procfs, threads
-from tensortui.attach.errors import NoRoomError, NoThreadError, SyscallRefusedError
+from tensortui.attach.errors import NoRoomError, NoThreadError, NotInitializedError, SyscallRefusedError
 from tensortui.attach.hijack import Retry, Window
 from tensortui.attach.memory import Memory
 from tensortui.attach.stubs import code
@@ -243,6 +243,8 @@ def _padding(target: Target) -> int:
             zeros = len(tail) - len(tail.rstrip(b"\0"))
             if zeros >= STAGE_SIZE + 64:
                 return mapping.end - (zeros - 32 & ~15)
+    if "pthread_create" not in target.symbols:  # not even the C library is there yet
+        raise NotInitializedError(target.pid)
     raise NoRoomError(target.pid, "no library has padding after its code")
 
 

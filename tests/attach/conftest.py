@@ -125,7 +125,8 @@ def start() -> Iterator[Callable[..., Program]]:
 
         def run(name: str, *arguments: str, python: str = sys.executable, prefix: Any = (), **options: Any) -> Program:
             ready = options.pop("ready", True)
-            command = [*prefix, *python.split(), "-W", "ignore", str(PROGRAMS / f"{name}.py"), *arguments]
+            folder = options.pop("folder", PROGRAMS)
+            command = [*prefix, *python.split(), "-W", "ignore", str(folder / f"{name}.py"), *arguments]
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
