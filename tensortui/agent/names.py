@@ -30,8 +30,9 @@ def discover(context: Context) -> Work:
     yield from _globals(walk, kinds, "__main__", True)
     frames = Frames(walk, kinds, context.reasons)
     yield from frames.name_all(False)
-    own, library = _module_names()
-    yield
+    own: List[str] = []
+    library: List[str] = []
+    yield from _sort_modules(own, library)
     for name in own:
         yield from _globals(walk, kinds, name, False)
     yield from roles.stray_modules(context, walk)
@@ -69,7 +70,7 @@ def _globals(walk: Walk, kinds: Kinds, module: str, main: bool, depth: int = 0) 
     def modules() -> Optional[Entries]:
         return only_modules(everything(), kinds)
 
-    for opener in (modules, everything):
+    for opener in (everything,) if depth else (modules, everything):
         root = Root(opener, prefix)
         root.depth = depth or root.depth
         yield from walk.below(root)
@@ -91,16 +92,15 @@ def _namespace(name: str) -> Optional[Dict[str, Any]]:
     return space if type(space) is dict else None
 
 
-def _module_names() -> Tuple[List[str], List[str]]:
-    """Return the imported modules worth a look: the program's own, and those of installed packages."""
-    own: List[str] = []
-    library: List[str] = []
-    main = _namespace("__main__")
-    for name in list(sys.modules):
+def _sort_modules(own: List[str], library: List[str]) -> Work:
+    """Append the names of the imported modules worth a look: the program's own, and those of installed packages."""
+    for place, name in enumerate(list(sys.modules)):
+        if not place % 100:
+            yield
         if type(name) is not str or name.partition(".")[0] in _SKIPPED:
             continue
         space = _namespace(name)
-        if space is None or space is main:  # as `__mp_main__`, for one
+        if space is None or space is _namespace("__main__"):  # as `__mp_main__`, for one
             continue
         file = space.get("__file__")
         if type(file) is not str:
@@ -109,7 +109,6 @@ def _module_names() -> Tuple[List[str], List[str]]:
             library.append(name)
         elif not file.startswith(_standard_library()):
             own.append(name)
-    return own, library
 
 
 def _is_installed(file: str) -> bool:

@@ -11,6 +11,7 @@ from tensortui.agent.guard import Alone
 from tensortui.agent.walk import Root, Walk
 from tensortui.wire.messages import GRADIENT, OPTIMIZER, PARAMETER, TENSOR_COLUMNS
 
+CHUNK = 32
 MAX_STATE = 64  # tensors that one parameter's state is looked through for
 REQUIRES_GRAD, IS_LEAF = ([name for name, _ in TENSOR_COLUMNS].index(one) for one in ("requires_grad", "is_leaf"))
 
@@ -144,8 +145,12 @@ def _group_entries(groups: List[Any]) -> Entries:
 def stray_modules(context: Context, walk: Walk) -> Work:
     """Name what is in the modules that no variable led to, by the names of their classes."""
     inner: Set[int] = set()
-    strays = [ref for ref in context.modules.refs() if id(ref()) not in walk.visited]
-    yield
+    strays: List[Any] = []
+    for place, ref in enumerate(context.modules.refs()):
+        if id(ref()) not in walk.visited:
+            strays.append(ref)
+        if not place % CHUNK:
+            yield
     for ref in strays:
         module = ref()
         if module is not None:
@@ -203,6 +208,3 @@ def gradients(context: Context, base: type) -> Work:
                         context.note(held, owner + ".grad" if owner else None, GRADIENT)
                 del todo[-CHUNK:]
         yield
-
-
-CHUNK = 32

@@ -55,13 +55,13 @@ class Walk:
         self._left = MAX_PASS
 
     def below(self, root: Root) -> Work:
-        """Name the tensors below `root`; yields between the pieces."""
+        """Name the tensors below `root`; yields after each piece."""
         while True:
             with Alone() as alone:
                 done = self._piece(root, alone)
+            yield
             if done:
                 return
-            yield
 
     def _piece(self, root: Root, alone: Alone) -> bool:
         """Go on from where the last piece stopped; True when there is nothing left."""
