@@ -70,8 +70,7 @@ class Lines:
     def _lead(self, tensor: Tensor, layout: Layout, mark: str) -> Line:
         if not self.rows.is_top(tensor):
             return [self._mark(mark), (" " * (layout.storage - 1), "")]
-        sample = self.rows.sample
-        storage = sample.storages.get(tensor.storage) if sample is not None and tensor.storage is not None else None
+        storage = self.rows.storage(tensor.storage)
         if storage is None:
             return [self._mark(mark), (fit("  no storage", layout.storage - 1, self.glyphs), "dim")]
         account = self.rows.accounts.account(storage.id)
@@ -112,7 +111,6 @@ class Lines:
         key: Any = self.rows.key_at(row)
         members = self.rows.members.get(key, [])
         arrow = " " if not members else self.glyphs.opened if self.rows.is_open(key) else self.glyphs.closed
-        sample = self.rows.sample
         pieces: Line = [(" ", ""), (f"{arrow} ", "dim")]
         if self.rows.group_by != STORAGE:
             size = self.rows.group_bytes(key)
@@ -122,7 +120,7 @@ class Lines:
             style = key if key in self.glyphs.category else "name"
             pieces += [(glyph + show(str(key), self.glyphs), style), (f"   {tensors_text(len(members))}", "dim")]
             return self._filled(pieces, layout)
-        storage = sample.storages.get(key) if sample is not None else None
+        storage = self.rows.storage(key)
         if storage is None:
             pieces += [(fit("storage gone", layout.storage - 3, self.glyphs), "gone")]
             return self._filled(pieces, layout)

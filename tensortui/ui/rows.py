@@ -5,13 +5,13 @@ No widget is involved. A row is an int: a tensor's id, or `~i` for the header of
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from tensortui.analysis.accounting import Account, Accounts
 from tensortui.analysis.filtering import Filter
 from tensortui.analysis.grouping import KEYS as GROUPINGS
-from tensortui.model import CATEGORY_RANK, Change, Sample, Tensor
+from tensortui.model import CATEGORY_RANK, Change, Sample, Storage, Tensor
 from tensortui.ui.columns import BY_KEY, storage_bytes
 
 STORAGE = "storage"
@@ -45,6 +45,7 @@ class Rows:
         self.members: dict[Key, list[int]] = {}
         self.shown = 0  # tensors that pass the filter
         self.ghosts: dict[int, Tensor] = {}  # gone, but still on screen for a moment
+        self._ghost_storages: dict[int | None, Storage] = {}
         self._opened = True  # what a group is that nobody opened or closed by hand
         self._turned: set[Key] = set()
         self._rank: dict[Key, Any] = {}
@@ -95,9 +96,15 @@ class Rows:
         self._turned.clear()
         self._arrange()
 
-    def set_ghosts(self, ghosts: Collection[Tensor]) -> None:
-        """Keep these rows, whose tensors are gone, where they were; replaces the ghosts of before."""
+    def set_ghosts(self, ghosts: Collection[Tensor], storages: Mapping[int, Storage] | None = None) -> None:
+        """Keep these rows, whose tensors are gone, where they were; replaces the ghosts of before.
+
+        `storages` are those of the sample they were in: a storage that went with its tensor keeps its place too.
+        """
         self._drop_ghosts()
+        kept: dict[int | None, Storage] = dict(self._ghost_storages)
+        kept.update(storages or {})
+        self._ghost_storages = {t.storage: kept[t.storage] for t in ghosts if t.storage in kept}
         for tensor in ghosts:
             key = self.key_of(tensor)
             self.ghosts[tensor.id] = tensor
@@ -111,6 +118,11 @@ class Rows:
         """The tensor of a row, also one that is gone."""
         found = self.sample.tensors.get(tid) if self.sample is not None else None
         return found if found is not None else self.ghosts.get(tid)
+
+    def storage(self, sid: int | None) -> Storage | None:
+        """A storage, also one that is gone but whose row is still there."""
+        found = self.sample.storages.get(sid) if self.sample is not None and sid is not None else None
+        return found if found is not None else self._ghost_storages.get(sid)
 
     def key_at(self, row: int) -> Key | None:
         """The group of a header row, None for a tensor row."""
@@ -132,13 +144,10 @@ class Rows:
 
     def group_bytes(self, key: Key) -> int:
         """The bytes of the distinct storages of a group."""
-        if self.sample is None:
-            return 0
-        storages = self.sample.storages
         if self.group_by == STORAGE:
-            return storage_bytes(storages.get(key))
+            return storage_bytes(self.storage(key))
         held = {t.storage for tid in self.members.get(key, ()) if (t := self.tensor(tid)) is not None}
-        return sum(storage_bytes(storages.get(sid)) for sid in held if sid is not None)
+        return sum(storage_bytes(self.storage(sid)) for sid in held)
 
     def find(self, row_key: tuple[str, Any]) -> int | None:
         """The position of ("tensor", id) or ("group", key); a tensor inside a closed group is found at its header."""
@@ -249,7 +258,8 @@ class Rows:
             rank[key] = self._rank_of(key)
             if self.group_by == STORAGE and self._folds(key):
                 folded.add(key)
-        self.keys = keys = sorted(members, key=rank.__getitem__, reverse=self.reverse)
+        # Ties go by key, so that a row keeps its place whenever its group was last touched.
+        self.keys = keys = sorted(sorted(members), key=rank.__getitem__, reverse=self.reverse)
         value, tensor_of = BY_KEY[self.sort_by].sort, self.tensor
 
         def by_value(tid: int) -> Any:
@@ -266,7 +276,7 @@ class Rows:
                 continue
             order.append(~at)
             if rows and opened != (key in turned):
-                order.extend(sorted(rows, key=by_value, reverse=self.reverse) if len(rows) > 1 else rows)
+                order.extend(sorted(sorted(rows), key=by_value, reverse=self.reverse) if len(rows) > 1 else rows)
         self.order = order
 
     def _folds(self, key: Key) -> bool:

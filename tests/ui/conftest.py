@@ -6,9 +6,11 @@ import difflib
 import html
 import os
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parent))  # ui_data, for the tests beside it
 # Before Textual is imported: it reads these once.
 os.environ.update(
     TEXTUAL_ANIMATIONS="none", TEXTUAL_SMOOTH_SCROLL="0", COLORTERM="truecolor", TERM="xterm-256color", TZ="UTC"

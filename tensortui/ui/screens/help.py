@@ -22,8 +22,8 @@ NAMES = {
     "comma": ",", "pageup": "pgup", "pagedown": "pgdn", "escape": "esc", "space": "space",
 }  # fmt: skip
 MANUAL = Path(__file__).resolve().parents[2] / "manual"
-KEY_CELLS = 14
-WIDE = 110
+KEY_CELLS = 11
+WIDE = 120
 
 
 def key_text(keys: str) -> str:
@@ -52,8 +52,8 @@ class HelpScreen(ModalScreen[None]):
         background: $background; layout: vertical;
         #head { height: 1; background: $panel; color: $strong; text-style: bold; }
         #parts { height: 1fr; }
-        #keys { width: 54; height: auto; padding: 1 2; }
-        #left { width: 56; height: 1fr; border-right: solid $border; scrollbar-size-vertical: 1; }
+        #keys { width: 62; height: auto; padding: 1 2; }
+        #left { width: 64; height: 1fr; border-right: solid $border; scrollbar-size-vertical: 1; }
         #right { width: 1fr; height: 1fr; scrollbar-size-vertical: 1; }
         Markdown { padding: 1 2; margin: 0; background: $background; }
         MarkdownH1 { content-align: left middle; color: $primary; margin: 0 0 1 0; }

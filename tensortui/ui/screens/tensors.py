@@ -15,7 +15,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from tensortui.analysis.filtering import FilterError, parse
+from tensortui.analysis.filtering import Filter, FilterError, parse
 from tensortui.analysis.text import safe
 from tensortui.model import LIVE, SCANNING, WAITING
 from tensortui.ui.feed import Feed
@@ -135,6 +135,7 @@ class TensorsScreen(Screen[None]):
         self._output = OutputPane(log)
         self._filter_text = ""
         self._filter_before = ""
+        self._filter_whole: Filter | None = None
         self._error = ""
         self._needle = ""
         self._watched: frozenset[int] = frozenset()
@@ -164,7 +165,7 @@ class TensorsScreen(Screen[None]):
 
     def tick(self) -> None:
         """Paint what is new. Nothing happens while another screen covers this one."""
-        if not self.is_current:
+        if not self.is_active:
             return
         self._status.refresh_at(self._clock())
         self._output.follow()
@@ -180,11 +181,12 @@ class TensorsScreen(Screen[None]):
         sample = self.feed.sample
         if sample is not None and sample is not self.rows.sample:
             news = None if self._fresh or self.feed.sample is None else change
+            before = self.rows.sample
             self.rows.update(sample, self.feed.accounts, change)
             if news is not None and news.gone:
                 ghosts = [tensor for tensor in watched if tensor.id in news.gone]
-                if ghosts:
-                    self.rows.set_ghosts([*self.rows.ghosts.values(), *ghosts])
+                if ghosts and before is not None:
+                    self.rows.set_ghosts([*self.rows.ghosts.values(), *ghosts], before.storages)
             self.tree_view.sample_changed(news)
             self._fresh = sample.phase != LIVE
             self._totals.show_totals(self.feed.accounts.totals)
@@ -253,7 +255,7 @@ class TensorsScreen(Screen[None]):
 
     def _show_details(self) -> None:
         if self.has_class("-inspect"):
-            self._inspector.show_tensor(self.tree_view.selected)
+            self._inspector.show_record(self.tree_view.selected or self.tree_view.storage)
 
     def on_resize(self, event: Resize) -> None:
         """Put the details beside the table or below it."""
@@ -292,6 +294,7 @@ class TensorsScreen(Screen[None]):
     def action_filter(self) -> None:
         """Type a filter."""
         self._filter_before = self._filter_text
+        self._filter_whole = self.rows.filter
         self._bar.start(FILTER, self._filter_text)
         self._say()
 
@@ -320,16 +323,19 @@ class TensorsScreen(Screen[None]):
             self._found(self.tree_view.search(self._needle, 1, here=True))
 
     def set_filter(self, text: str) -> None:
-        """Filter by `text`; one that cannot be understood says why and leaves the rows as they are."""
+        """Filter by `text`; one that cannot be understood says why and does nothing."""
         self._filter_text = text
+        chosen: Filter | None
         try:
             chosen = parse(text)
         except FilterError as error:
             self._error = error.cause
+            # Half a term, as a rule: until it is whole, the rows are those from before the typing.
+            chosen = self._filter_whole
         else:
             self._error = ""
-            self.rows.set_filter(chosen)
-            self.tree_view.rows_changed()
+        self.rows.set_filter(chosen)
+        self.tree_view.rows_changed()
         self._say()
 
     def action_find(self, step: int) -> None:

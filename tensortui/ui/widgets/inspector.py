@@ -10,7 +10,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from tensortui.analysis.units import format_bytes, format_share
-from tensortui.model import Tensor
+from tensortui.model import Storage, Tensor
 from tensortui.ui.columns import dims_text, name_text
 from tensortui.ui.glyphs import Glyphs
 from tensortui.ui.lines import BACKING_WORDS, show, storage_warning, used_share
@@ -95,16 +95,26 @@ class Inspection:
         )
         if not tensor.python:
             self._field("held by", "C++ only", "no Python variable refers to it")
-        self._storage(tensor)
-        return content(self._pieces)
-
-    def _storage(self, tensor: Tensor) -> None:
         self._title("its storage")
         sample = self._rows.sample
         storage = sample.storages.get(tensor.storage) if sample is not None and tensor.storage is not None else None
         if storage is None:
             self._pieces.append((" none: it holds no memory of its own\n", "$dim"))
-            return
+        else:
+            self._storage(storage, tensor.id)
+        return content(self._pieces)
+
+    def of_storage(self, storage: Storage, room: int) -> Content:
+        """A storage and the tensors on it."""
+        self._room = room
+        self._pieces = [
+            (f" storage of {format_bytes(storage.bytes)} on {show(storage.device, self._glyphs)}\n", "bold $strong")
+        ]
+        self._title("what it is")
+        self._storage(storage, None)
+        return content(self._pieces)
+
+    def _storage(self, storage: Storage, apart_from: int | None) -> None:
         account = self._rows.accounts.account(storage.id)
         share = used_share(storage, account)
         self._field("bytes", format_bytes(storage.bytes), "what stays allocated while any of its tensors lives")
@@ -115,9 +125,9 @@ class Inspection:
             self._field("", f"{self._glyphs.warn} {warning}", "clone() the view to let the rest go", "bold $warning")
         self._field("address", f"0x{storage.address:x}" if storage.address else "none")
         self._field("backing", BACKING_WORDS.get(storage.backing, storage.backing))
-        mates = [t for tid in account.tensors if tid != tensor.id and (t := self._rows.tensor(tid))] if account else []
+        mates = [t for tid in account.tensors if tid != apart_from and (t := self._rows.tensor(tid))] if account else []
         if mates:
-            self._pieces.append((f" shared with {len(mates)}\n", "$dim"))
+            self._pieces.append((f" {'shared with' if apart_from else 'tensors on it:'} {len(mates)}\n", "$dim"))
         for mate in mates[:MATES]:
             self._pieces += [
                 (f"   {show(name_text(mate), self._glyphs)}", ""),
@@ -150,12 +160,15 @@ class Inspector(VerticalScroll, can_focus=False):
     def _room(self) -> int:
         return max((self.size.width or 46) - 1, 24)
 
-    def show_tensor(self, tensor: Tensor | None) -> None:
-        """Tell of `tensor`; None says how to choose one."""
-        if tensor is None:
-            self._text.update(content([(" select a tensor to see its details\n", "$dim")]))
+    def show_record(self, record: Tensor | Storage | None) -> None:
+        """Tell of a tensor or a storage; None says how to choose one."""
+        if isinstance(record, Tensor):
+            self._text.update(self._inspection.of_tensor(record, self._room()))
+        elif record is not None:
+            self._text.update(self._inspection.of_storage(record, self._room()))
         else:
-            self._text.update(self._inspection.of_tensor(tensor, self._room()))
-        if (tensor and tensor.id) != self._shown:
-            self._shown = tensor and tensor.id
+            self._text.update(content([(" select a tensor or a storage to see its details\n", "$dim")]))
+        shown = (type(record), record.id if record is not None else None)
+        if shown != self._shown:
+            self._shown = shown
             self.scroll_home(animate=False)

@@ -14,11 +14,11 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from tensortui.model import CATEGORIES, Change, Tensor
+from tensortui.model import CATEGORIES, Change, Storage, Tensor
 from tensortui.ui.columns import BY_KEY, COLUMNS, GAP, NAME, Layout, lay_out
 from tensortui.ui.glyphs import Glyphs
 from tensortui.ui.lines import Lines
-from tensortui.ui.rows import Rows
+from tensortui.ui.rows import STORAGE, Rows
 
 MARK_SECONDS = 2.0
 SORT_KEYS = tuple(column.key for column in COLUMNS)
@@ -117,7 +117,8 @@ class TensorTree(ScrollView, can_focus=True):
         self._clock = clock
         self._layout = lay_out(80)
         self._pan = 0
-        self._held: tuple[str, Any] | None = None
+        self._wanted: tuple[str, Any] | None = None  # the row the user chose
+        self._held: tuple[str, Any] | None = None  # the row under the cursor
         self._recent: list[tuple[float, Change]] = []
         self._marked: set[int] = set()
         self._styles: dict[str, Style] = {}
@@ -148,7 +149,10 @@ class TensorTree(ScrollView, can_focus=True):
     def rows_changed(self) -> None:
         """The rows were arranged anew: keep the cursor on what it was on, at the same place of the screen."""
         offset = self.cursor - self._top
-        at = self.rows.find(self._held) if self._held is not None else None
+        # What was chosen by hand comes back to the cursor when a filter or a closed group no longer hides it.
+        at = self.rows.find(self._wanted) if self._wanted is not None else None
+        if at is None and self._held is not None:
+            at = self.rows.find(self._held)
         count = len(self.rows.order)
         self.cursor = at if at is not None else max(0, min(self.cursor, count - 1))
         self.virtual_size = Size(self.scrollable_content_region.width, count + 1)
@@ -173,6 +177,14 @@ class TensorTree(ScrollView, can_focus=True):
         """The tensor under the cursor."""
         row = self.row
         return self.rows.tensor(row) if row is not None and row >= 0 else None
+
+    @property
+    def storage(self) -> Storage | None:
+        """The storage whose header is under the cursor."""
+        key = self._key(self.row)
+        if self.rows.group_by != STORAGE or self.rows.sample is None or key is None:
+            return None
+        return self.rows.sample.storages.get(key)
 
     @property
     def row(self) -> int | None:
@@ -285,6 +297,7 @@ class TensorTree(ScrollView, can_focus=True):
         old, new = self.cursor, max(0, min(count - 1, at))
         self.cursor = new
         self._hold()
+        self._wanted = self._held
         if new < self._top:
             self.scroll_to(y=new, animate=False)
         elif new >= self._top + self._body:
@@ -343,7 +356,6 @@ class TensorTree(ScrollView, can_focus=True):
     def sort_by(self, key: str) -> None:
         """Sort by a column, in the direction that is most wanted of it; a second time the other way round."""
         reverse = not self.rows.reverse if key == self.rows.sort_by else BY_KEY[key].descending
-        self.rows.sort_by, self.rows.reverse = self.rows.sort_by, self.rows.reverse
         self.rows.set_view(sort_by=key, reverse=reverse)
         self.rows_changed()
         self.post_message(self.Sorted())

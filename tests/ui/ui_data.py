@@ -6,8 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import replace
 from types import MappingProxyType
+from typing import Any
 
-from tensortui.model import Change, Cost, Coverage, Ended, Graph, Process, Sample, Storage, Tensor
+from tensortui.attach.processes import ProcessInfo
+from tensortui.model import Change, Cost, Ended, Graph, Process, Sample, Storage, Tensor
 from tensortui.model.strided import byte_count, layout
 
 NOW = 1_767_000_000.0  # 2025-12-29 09:20:00 UTC
@@ -291,4 +293,29 @@ class Played:
         self.detached = True
 
 
-__all__ = ["NOW", "Build", "Coverage", "Played", "after", "hostile", "many", "tensor", "training"]
+def processes() -> list[ProcessInfo]:
+    """Processes of every kind that the picker tells apart."""
+
+    def one(pid: int, command: str, age: float, **more: Any) -> ProcessInfo:
+        facts: dict[str, Any] = {
+            "threads": 12, "user": "ada", "python": (3, 11), "torch": True, "rank": None, "local_rank": None,
+            "world_size": None, "attachable": True, "why_not": "", "agent": False,
+        }  # fmt: skip
+        return ProcessInfo(pid=pid, command=command, age=age, **{**facts, **more})
+
+    other = "Process 40112 belongs to another user (root)."
+    return [
+        one(41234, "python train.py --epochs 3", 185, rank=0, world_size=8, gpu_memory=65_713_000_000),
+        one(41235, "python train.py --epochs 3", 185, rank=1, world_size=8, gpu_memory=65_001_000_000, agent=True),
+        one(
+            40112,
+            "/usr/bin/python3 -m vllm.entrypoints.openai.api_server --model big",
+            90_000,
+            threads=212,
+            attachable=False,
+            why_not=other,
+        ),
+        one(39871, "python -m ipykernel_launcher -f kernel.json", 7_300, threads=None, torch=None),
+        one(38000, "python -m http.server", 700, torch=False, threads=1),
+        one(37001, "python [/] \x1b[2J.py", 12),
+    ]

@@ -1,0 +1,47 @@
+"""The feed: takes every sample, tells what changed since it was last asked, and how the source ended."""
+
+from __future__ import annotations
+
+from ui_data import Played, after, tensor, training
+
+from tensortui.errors import TensortuiError
+from tensortui.model import Ended
+from tensortui.ui.feed import Feed
+
+
+async def test_changes_of_samples_that_were_not_painted_add_up() -> None:
+    first = training()
+    born = tensor(900, None, ["born"], (2,))
+    second = after(first, new=[born], gone=[1])
+    third = after(second, gone=[900, 2])
+    feed = Feed(Played(first, Ended("done", 0.0)), lambda: 0.0)
+    await feed.read()
+    assert feed.take() is None
+    for sample in (second, third):
+        feed._put(sample)
+    change = feed.take()
+    assert change is not None
+    assert (change.new, change.gone, change.since) == (frozenset(), frozenset({1, 2, 900}), first.seq)
+    assert not feed.dirty
+
+
+async def test_a_sample_that_follows_another_one_is_taken_whole() -> None:
+    first = training()
+    feed = Feed(Played(first, Ended("done", 0.0)), lambda: 0.0)
+    await feed.read()
+    feed.take()
+    second = after(first, gone=[1])
+    feed._put(after(second, gone=[2]))
+    assert feed.take() is None
+
+
+async def test_what_goes_wrong_is_the_reason_of_the_end() -> None:
+    class Broken(Played):
+        async def updates(self):  # type: ignore[no-untyped-def]
+            yield training()
+            raise TensortuiError("the socket was closed", "attach again")
+
+    feed = Feed(Broken(), lambda: 5.0)
+    await feed.read()
+    assert feed.ended == Ended("the socket was closed", 5.0, expected=False)
+    assert feed.sample is not None

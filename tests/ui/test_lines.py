@@ -1,0 +1,117 @@
+"""The lines of the table, as rows of glyphs."""
+
+from __future__ import annotations
+
+from ui_data import HOSTILE, Build, hostile, training
+
+from tensortui.analysis.accounting import Accounts, Totals
+from tensortui.analysis.text import width
+from tensortui.model import Sample
+from tensortui.ui.columns import lay_out
+from tensortui.ui.glyphs import ASCII, UNICODE, Glyphs, ascii_only
+from tensortui.ui.lines import Lines
+from tensortui.ui.rows import Rows
+from tensortui.ui.widgets.output_pane import plain_lines
+from tensortui.ui.widgets.totals_line import lines, strip
+
+
+def drawn(sample: Sample, room: int, glyphs: Glyphs = UNICODE) -> list[str]:
+    rows = Rows()
+    rows.update(sample, Accounts(sample), None)
+    draw, layout = Lines(rows, glyphs), lay_out(room)
+    return ["".join(text for text, _ in draw.row(row, layout)).rstrip() for row in rows.order]
+
+
+def test_a_shared_storage_and_a_kept_one() -> None:
+    b = Build()
+    shared = b.storage(4096)
+    b.add("x", (32, 32), storage=shared, version=3)
+    b.add("x.t()", (32, 32), storage=shared, strides=(1, 32))
+    b.add("row", (4096,), device="cpu", storage=b.storage(64 << 20, "cpu"))
+    assert drawn(b.sample(), 80) == [
+        " ▾  64.00 MiB ╸┄┄┄┄ cpu  1 tensor  ▲! kept by a view of 16.00 KiB",
+        "                      row                    (4096,)          f32   · other",
+        " ▾   4.00 KiB ━━━━━ cuda:0  2 tensors",
+        "                      x                      (32, 32)         f32   · other",
+        "                      x.t()                  (32, 32)         f32   · other",
+    ]
+
+
+def test_the_same_in_ascii() -> None:
+    b = Build()
+    b.add("row", (4096,), device="cpu", storage=b.storage(64 << 20, "cpu"))
+    assert drawn(b.sample(), 80, ASCII) == [
+        " v  64.00 MiB #.... cpu  1 tensor  /!\\ kept by a view of 16.00 KiB",
+        "                      row                    (4096,)          f32   . other",
+    ]
+
+
+def test_every_line_fits_and_the_columns_stand_under_their_titles() -> None:
+    sample = training()
+    for room in (80, 100, 120, 160, 240):
+        rows = Rows()
+        rows.update(sample, Accounts(sample), None)
+        draw, layout = Lines(rows, UNICODE), lay_out(room)
+        header = "".join(text for text, _ in draw.header(layout))
+        for row in rows.order:
+            line = "".join(text for text, _ in draw.row(row, layout))
+            assert width(line) <= room + 1
+            if row >= 0:
+                assert line[header.index("dtype") - 1] == " "
+                assert line[header.index("shape")] == "("
+
+
+def test_wide_terminals_show_every_column_and_narrow_ones_what_matters() -> None:
+    assert lay_out(200).hidden == ()
+    assert [column.key for column in lay_out(80).columns] == ["shape", "dtype", "category"]
+    assert [column.key for column in lay_out(80, pan=4).columns][:2] == ["distinct", "strides"]
+
+
+def test_strings_of_the_target_cannot_act() -> None:
+    text = "\n".join(drawn(hostile(), 160))
+    assert "[bold red]x[/]" in text
+    assert "logs['[cuda:0]']" in text
+    assert not set(text) & {"\x1b", "\u202e", "\ud800", "\r"}
+    assert len(text.split("\n")) == len(HOSTILE)
+    assert "".join(drawn(hostile(), 160, ASCII)).isascii()
+
+
+def test_a_bar_shows_what_is_used_at_all_and_the_least_gap() -> None:
+    assert UNICODE.bar(1.0, 4) == ("━━━━", "")
+    assert UNICODE.bar(0.0, 4) == ("", "┄┄┄┄")
+    assert UNICODE.bar(0.001, 4) == ("╸", "┄┄┄")
+    assert UNICODE.bar(0.999, 4) == ("━━━╸", "")
+    assert ASCII.bar(0.5, 4) == ("##", "..")
+    assert UNICODE.bar(None, 4) == ("", "    ")
+
+
+def test_every_glyph_is_one_cell() -> None:
+    for glyphs in (UNICODE, ASCII):
+        single = [*glyphs.category.values(), glyphs.full, glyphs.empty, glyphs.opened, glyphs.closed, glyphs.new]
+        assert all(width(glyph) == 1 for glyph in single)
+        assert len(set(glyphs.category.values())) == len(glyphs.category)
+
+
+def test_the_locale_decides_about_ascii() -> None:
+    assert ascii_only({"LANG": "C"})
+    assert not ascii_only({"LC_ALL": "en_US.UTF-8", "LANG": "C"})
+    assert ascii_only({"LC_ALL": "POSIX", "LANG": "en_US.utf8"})
+    assert not ascii_only({"LC_ALL": "", "LANG": "en_US.utf8"})
+    assert not ascii_only({})
+
+
+def test_the_strip_of_categories_fills_its_cells_and_leaves_none_out() -> None:
+    parts = strip({"parameter": 1_000_000, "gradient": 10, "other": 10}, 12, UNICODE)
+    assert "".join(text for text, _ in parts) == "●" * 10 + "◆" + "·"
+
+
+def test_the_totals_give_way_from_the_right() -> None:
+    totals = Totals(3, 2, 3 << 20, {"parameter": 2 << 20, "other": 1 << 20}, {"cpu": 1 << 20, "cuda:0": 2 << 20}, {})
+    first, second = lines(totals, UNICODE, 80).plain.split("\n")
+    assert first.startswith(" 3 tensors on 2 storages, 3.00 MiB  cuda:0 2.00 MiB  cpu 1.00 MiB")
+    assert second.startswith(" ● parameter 2.00 MiB  · other 1.00 MiB")
+    assert "cpu" not in lines(totals, UNICODE, 58).plain
+
+
+def test_output_is_shown_as_a_terminal_would_leave_it() -> None:
+    assert plain_lines("\x1b[31mred\x1b[0m\n10%\r50%\r100%\nbell\x07\ncrlf\r") == ["red", "100%", "bell\\x07", "crlf"]

@@ -1,0 +1,113 @@
+"""The process picker: what it lists, what it says of each, and that a failed attach leaves it usable."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from textual.pilot import Pilot
+from textual.widgets import OptionList, Static
+from ui_data import NOW, Played, processes, training
+
+from tensortui.attach.processes import ProcessInfo
+from tensortui.errors import TensortuiError
+from tensortui.ui.app import Picker, TensortuiApp
+from tensortui.ui.glyphs import UNICODE
+from tensortui.ui.screens.picker import PickerScreen, heading, line
+from tensortui.ui.screens.tensors import TensorsScreen
+
+
+class Picked:
+    def __init__(self) -> None:
+        self.listed = processes()
+        self.asked: list[int] = []
+        self.error: TensortuiError | None = None
+
+    def processes(self) -> list[ProcessInfo]:
+        return list(self.listed)
+
+    async def attach(self, pid: int) -> Played:
+        self.asked.append(pid)
+        if self.error is not None:
+            raise self.error
+        return Played(training())
+
+
+async def until(pilot: Pilot[None], true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not true():
+            await pilot.pause(0.01)
+
+
+@asynccontextmanager
+async def picking(picked: Picked) -> AsyncIterator[tuple[TensortuiApp, Pilot[None]]]:
+    app = TensortuiApp(picker=Picker(picked.processes, picked.attach), clock=lambda: NOW, ascii_only=False)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await until(pilot, lambda: isinstance(app.screen, PickerScreen))
+        await until(pilot, lambda: not app.screen.has_class("-none") or not picked.listed)
+        yield app, pilot
+
+
+def test_a_line_stands_under_its_titles() -> None:
+    titles, row = heading(120).plain, line(processes()[0], 120, UNICODE).plain
+    assert row.index("python train.py") == titles.index("command")
+    assert row.split()[:4] == ["41234", "3", "min", "0/8"]
+    assert "61.20 GiB" in row and "ready" in row
+
+
+def test_a_hostile_command_is_only_text() -> None:
+    row = line(processes()[-1], 120, UNICODE).plain
+    assert "[/] \\e[2J" in row
+
+
+async def test_enter_attaches_and_shows_the_tensors() -> None:
+    picked = Picked()
+    async with picking(picked) as (app, pilot):
+        await pilot.press("down", "enter")
+        await until(pilot, lambda: isinstance(app.screen, TensorsScreen))
+        assert picked.asked == [picked.listed[1].pid]
+        await pilot.press("p")
+        await until(pilot, lambda: isinstance(app.screen, PickerScreen))
+
+
+async def test_a_failed_attach_is_said_and_the_list_stays() -> None:
+    picked = Picked()
+    picked.error = TensortuiError("process 41234 belongs to root [/]", "run it with sudo")
+    async with picking(picked) as (app, pilot):
+        await pilot.press("enter")
+        detail = app.screen.query_one("#detail", Static)
+        await until(pilot, lambda: "belongs to root [/]" in str(detail.content))
+        assert "run it with sudo" in str(detail.content)
+        picked.error = None
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, TensorsScreen))
+
+
+async def test_the_list_keeps_the_highlighted_process() -> None:
+    picked = Picked()
+    async with picking(picked) as (app, pilot):
+        await pilot.press("j")
+        listing = app.screen.query_one(OptionList)
+        held = listing.get_option_at_index(listing.highlighted or 0).id
+        picked.listed.pop(0)
+        await pilot.press("r")
+        await until(pilot, lambda: listing.option_count == len([p for p in picked.listed if p.torch]))
+        assert listing.get_option_at_index(listing.highlighted or 0).id == held
+
+
+async def test_processes_without_torch_are_hidden_until_asked_for() -> None:
+    picked = Picked()
+    async with picking(picked) as (app, pilot):
+        listing = app.screen.query_one(OptionList)
+        before = listing.option_count
+        await pilot.press("a")
+        assert listing.option_count == before + 1
+
+
+async def test_no_process_at_all_says_what_to_do() -> None:
+    picked = Picked()
+    picked.listed = []
+    async with picking(picked) as (app, pilot):
+        none = app.screen.query_one("#none", Static)
+        await until(pilot, lambda: "tensortui demo" in str(none.content))

@@ -1,0 +1,143 @@
+"""Which rows the table has: grouping, folding, sorting, filtering, and keeping up with what changed."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+from ui_data import Build, after, many, tensor, training
+
+from tensortui.analysis.accounting import Accounts
+from tensortui.analysis.filtering import parse
+from tensortui.model import Sample
+from tensortui.ui.rows import GROUP_MODES, Rows
+
+
+def rows_of(sample: Sample) -> Rows:
+    rows = Rows()
+    rows.update(sample, Accounts(sample), None)
+    return rows
+
+
+def shape_of(rows: Rows) -> list[object]:
+    """The rows as what they are, so that two tables can be compared."""
+    return [rows.identity(row) for row in rows.order]
+
+
+def test_a_storage_with_one_tensor_is_one_row_and_a_shared_one_has_a_header() -> None:
+    b = Build()
+    alone = b.add("alone", (8, 8))
+    shared = b.storage(1024)
+    first, second = b.add("first", (8, 8), storage=shared), b.add("second", (8, 8), storage=shared, offset=64)
+    assert shape_of(rows_of(b.sample())) == [
+        ("group", shared),
+        ("tensor", first),
+        ("tensor", second),
+        ("tensor", alone),
+    ]
+
+
+def test_a_storage_that_a_small_view_keeps_is_never_folded() -> None:
+    b = Build()
+    big = b.storage(64 << 20)
+    view = b.add("view", (16,), storage=big)
+    assert shape_of(rows_of(b.sample())) == [("group", big), ("tensor", view)]
+
+
+@pytest.mark.parametrize("mode", GROUP_MODES)
+def test_every_tensor_is_in_one_group(mode: str) -> None:
+    sample = training()
+    rows = rows_of(sample)
+    rows.set_view(group_by=mode)
+    rows.open_all(True)
+    tensors = [row for row in rows.order if row >= 0]
+    assert sorted(tensors) == sorted(sample.tensors)
+
+
+def test_the_bytes_of_a_group_count_a_shared_storage_once() -> None:
+    b = Build()
+    shared = b.storage(1024)
+    b.add("m.a", (256,), category="parameter", storage=shared)
+    b.add("m.b", (256,), category="parameter", storage=shared)
+    rows = rows_of(b.sample())
+    rows.set_view(group_by="category")
+    assert rows.group_bytes("parameter") == 1024
+
+
+@pytest.mark.parametrize("key", ["name", "shape", "dtype", "bytes", "strides", "version", "grad_fn", "category"])
+def test_sorting_by_any_column_keeps_all_rows_and_reverses(key: str) -> None:
+    rows = rows_of(training())
+    before = sorted(rows.order)
+    rows.set_view(sort_by=key, reverse=False)
+    up = [row for row in rows.order if row >= 0]
+    rows.set_view(reverse=True)
+    assert len(rows.order) == len(before)
+    assert up != [row for row in rows.order if row >= 0]
+
+
+def test_a_filter_leaves_only_what_passes() -> None:
+    sample = training()
+    rows = rows_of(sample)
+    rows.set_filter(parse("category:gradient"))
+    assert {sample.tensors[row].category for row in rows.order if row >= 0} == {"gradient"}
+    assert rows.shown == 20
+    rows.set_filter(parse(""))
+    assert rows.shown == len(sample.tensors)
+
+
+@pytest.mark.parametrize("mode", GROUP_MODES)
+@pytest.mark.parametrize("text", ["", "category:gradient", "version>5"])
+def test_what_changed_gives_the_same_rows_as_starting_anew(mode: str, text: str) -> None:
+    chance = random.Random(7)
+    sample = many(300, 3)
+    rows, accounts = Rows(), Accounts(sample)
+    rows.update(sample, accounts, None)
+    rows.set_view(group_by=mode)
+    rows.set_filter(parse(text))
+    number = 10_000
+    for _ in range(12):
+        ids = list(sample.tensors)
+        gone = chance.sample(ids, 20)
+        changed = [
+            replace(sample.tensors[tid], version=9, category=chance.choice(("saved", "gradient")))
+            for tid in chance.sample([tid for tid in ids if tid not in gone], 20)
+        ]
+        new = [tensor(number + at, chance.choice([1, 2, 5, None]), [f"n{at}"], (4, at + 1)) for at in range(5)]
+        number += 10
+        sample = after(sample, new=new, gone=gone, changed=changed)
+        accounts.update(sample)
+        rows.update(sample, accounts, sample.change)
+        fresh = Rows()
+        fresh.update(sample, Accounts(sample), None)
+        fresh.set_view(group_by=mode)
+        fresh.set_filter(parse(text))
+        assert rows.shown == fresh.shown
+        assert {key: set(ids) for key, ids in rows.members.items()} == {k: set(v) for k, v in fresh.members.items()}
+        assert rows._folded == fresh._folded
+        assert [rows.group_bytes(key) for key in rows.keys] == [fresh.group_bytes(key) for key in fresh.keys]
+
+
+def test_a_row_whose_tensor_is_gone_stays_as_long_as_it_is_told_to() -> None:
+    before = training()
+    tid = next(iter(before.tensors))
+    rows = rows_of(before)
+    sample = after(before, gone=[tid])
+    rows.update(sample, Accounts(sample), sample.change)
+    assert rows.find(("tensor", tid)) is None
+    rows.set_ghosts([before.tensors[tid]])
+    assert rows.find(("tensor", tid)) is not None
+    rows.set_ghosts(())
+    assert rows.find(("tensor", tid)) is None
+
+
+def test_a_tensor_inside_a_closed_group_is_found_at_its_header() -> None:
+    b = Build()
+    shared = b.storage(1024)
+    tid = b.add("a", (8,), storage=shared)
+    b.add("b", (8,), storage=shared, offset=8)
+    rows = rows_of(b.sample())
+    rows.toggle(shared)
+    at = rows.find(("tensor", tid))
+    assert at is not None
+    assert rows.identity(rows.order[at]) == ("group", shared)
