@@ -211,6 +211,9 @@ class LiveSource:
             return
         except OSError:
             pass
+        except Exception as error:  # a bug of ours must not leave the screen waiting for ever
+            self._end(Ended(f"internal error: {error!r}", time.time(), False))
+            return
         for _ in range(20):  # the socket goes before the process is seen to be gone
             if self._bye is not None and not self._exiting:
                 break

@@ -109,7 +109,7 @@ def sample(
         known,
         phase if phase in (LIVE, SCANNING, WAITING) else LIVE,
         None if progress is None else min(1.0, max(0.0, progress)),
-        _coverage(coverage) if isinstance(coverage, dict) else Coverage(),
+        _coverage(coverage) if isinstance(coverage, dict) else Coverage(complete=False),
         _cost(cost) if isinstance(cost, dict) else Cost(),
         storages,
         tensors,
