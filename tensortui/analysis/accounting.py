@@ -198,17 +198,29 @@ def _by_mask(
     """Count with one bit a unit; None where that would be too many bits, or too often."""
     unit = math.gcd(size, *(place[3] for place in loose), *chain.from_iterable(covered))
     bits = size // unit
-    if bits > MAX_MASK_BITS or bits * (len(covered) + 40 * len(loose)) > _MAX_WORK:
+    if bits > MAX_MASK_BITS or bits * 40 * len(loose) > _MAX_WORK:
         return None
-    whole = 0
-    for start, end in covered:
-        whole |= ((1 << (end - start) // unit) - 1) << start // unit
+    whole = _range_mask(bits, ((start // unit, end // unit) for start, end in covered))
     for place in loose:
         part = mask(*place, unit)
         if part is None:
             return None
         whole |= part
     return (whole & ((1 << bits) - 1)).bit_count() * unit
+
+
+def _range_mask(bits: int, ranges: Iterable[tuple[int, int]]) -> int:
+    """The bits [start, end) of every range, in one pass however many there are."""
+    out = bytearray(bits // 8 + 1)
+    for start, end in ranges:
+        first, last = start >> 3, end >> 3
+        if first == last:
+            out[first] |= ((1 << (end - start)) - 1) << (start & 7)
+        else:
+            out[first] |= 0xFF << (start & 7) & 0xFF
+            out[first + 1 : last] = b"\xff" * (last - first - 1)
+            out[last] |= (1 << (end & 7)) - 1
+    return int.from_bytes(out, "little")
 
 
 def _same_place(old: Tensor, new: Tensor) -> bool:

@@ -1,0 +1,85 @@
+"""The document of schema 1, and that the pure parts stay pure."""
+
+import json
+import subprocess
+import sys
+from datetime import datetime, timezone
+
+from tensortui.analysis.document import document, dumps
+from tensortui.model import Coverage, Graph, GraphNode, SavedTensor
+
+
+def test_the_document_has_every_key_of_the_schema_and_what_is_unknown_is_null(build):
+    storage = build.storage(None)
+    build.tensor(storage, None, dtype=None, offset=None, version=None, is_leaf=None, names=("\ud800\x1b[31m\u202e",))
+    saved = SavedTensor("result", 2, None, 0, stale=False, hook=True)
+    graph = Graph((1,), (GraphNode(1, "ExpBackward0", (None, 3), None, (saved,)),), cut=True)
+    text = dumps(document(build.sample(coverage=Coverage(False, ("because",))), graph))
+    assert text.isascii()
+    found = json.loads(text)
+    assert set(found) == {
+        "schema", "taken_at", "process", "coverage", "totals", "storages", "tensors", "graph", "findings", "cuda",
+        "transfers",
+    }  # fmt: skip
+    assert found["schema"] == 1
+    assert datetime.fromisoformat(found["taken_at"].replace("Z", "+00:00")) == datetime.fromtimestamp(
+        1000, timezone.utc
+    )
+    assert set(found["process"]) == {
+        "pid", "command", "python", "torch", "cuda", "rank", "local_rank", "world_size",
+    }  # fmt: skip
+    assert found["coverage"] == {"complete": False, "reasons": ["because"]}
+    (entry,) = found["storages"]
+    assert set(entry) == {"id", "device", "address", "bytes", "backing", "live_bytes", "category", "tensors"}
+    assert (entry["bytes"], entry["live_bytes"]) == (None, None)
+    (tensor,) = found["tensors"]
+    assert set(tensor) == {
+        "id", "storage", "names", "type", "shape", "strides", "offset", "dtype", "device", "layout", "bytes",
+        "distinct_bytes", "contiguous", "memory_format", "flags", "requires_grad", "is_leaf", "version", "grad_fn",
+        "category", "python",
+    }  # fmt: skip
+    for name in ("shape", "strides", "offset", "dtype", "bytes", "distinct_bytes", "contiguous", "version", "is_leaf"):
+        assert tensor[name] is None, name
+    assert found["graph"] == {
+        "roots": [1],
+        "nodes": [
+            {
+                "id": 1,
+                "name": "ExpBackward0",
+                "next": [None, 3],
+                "leaf": None,
+                "saved": [
+                    {
+                        "name": "result",
+                        "tensor": 2,
+                        "version_saved": None,
+                        "version": 0,
+                        "stale": False,
+                        "hook": True,
+                    }
+                ],
+            }
+        ],
+        "cut": True,
+    }
+    assert found["cuda"] is None
+    assert found["transfers"] is None
+
+
+def test_without_a_graph_there_is_no_graph(build):
+    assert "graph" not in document(build.sample())
+
+
+def test_findings_are_plain_values(build):
+    build.tensor(build.storage(64 << 20), (1,), name="x")
+    (finding,) = json.loads(dumps(document(build.sample())))["findings"]
+    assert set(finding) == {"kind", "severity", "title", "tensors", "storages", "evidence", "advice"}
+
+
+def test_the_data_side_needs_neither_torch_nor_textual():
+    code = (
+        "import sys, tensortui.sources, tensortui.analysis.document, tensortui.analysis.filtering\n"
+        "print([name for name in ('torch', 'numpy', 'textual', 'rich') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

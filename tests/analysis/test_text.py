@@ -1,0 +1,137 @@
+"""Strings that are safe to show, sizes in words, groupings."""
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from tensortui.analysis.grouping import KEYS, NO_MODULE, module_of
+from tensortui.analysis.text import pad, safe, truncate, width
+from tensortui.analysis.units import format_age, format_bytes, format_share, parse_bytes
+
+any_text = st.text(st.characters() | st.characters(categories=("Cs", "Cc", "Cf", "Zl", "Zp", "Mn")), max_size=30)
+
+
+@given(any_text)
+def test_nothing_that_a_terminal_obeys_is_left(text):
+    shown = safe(text)
+    assert not any(unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp") for char in shown)
+    assert not any(
+        unicodedata.bidirectional(char) in ("RLE", "LRE", "RLO", "LRO", "RLI", "LRI", "FSI") for char in shown
+    )
+    shown.encode()
+    assert safe(shown) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\x1b[2J", "\\e[2J"),
+        ("two\nlines\ttab", "two\\nlines\\ttab"),
+        ("\u202eevil", "\\u202eevil"),
+        ("\ud800", "\\ud800"),
+        ("\x9b31m", "\\x9b31m"),
+        ("中文 [bold] naïve", "中文 [bold] naïve"),
+    ],
+)
+def test_what_is_unsafe_is_written_out(text, shown):
+    assert safe(text) == shown
+
+
+@given(any_text.map(safe), st.integers(0, 20), st.sampled_from(("start", "end", "both")))
+def test_truncating_keeps_to_the_cells(text, cells, keep):
+    cut = truncate(text, cells, keep=keep)
+    assert width(cut) <= cells
+    if width(text) <= cells:
+        assert cut == text
+    assert width(pad(text, cells)) == cells
+
+
+def test_truncating_keeps_what_is_asked_for():
+    assert truncate("abcdefgh", 5) == "abcd…"
+    assert truncate("abcdefgh", 5, keep="end") == "…efgh"
+    assert truncate("abcdefgh", 5, keep="both") == "ab…gh"
+    assert truncate("中文中文", 5) == "中文…"
+    assert pad("ab", 4, right=True) == "  ab"
+
+
+@given(st.text(st.characters(categories=("L", "N", "P")), max_size=20).map(safe))
+def test_width_is_what_the_screen_counts(text):
+    common = all(ord(char) < 0x3000 or 0x4E00 <= ord(char) < 0xA000 for char in text)
+    if common and unicodedata.is_normalized("NFC", text):
+        assert abs(width(text) - cell_len(text)) <= sum(unicodedata.category(char) == "Lo" for char in text)
+
+
+@pytest.mark.parametrize(
+    ("count", "shown"),
+    [
+        (None, "n/a"), (0, "0 B"), (1023, "1023 B"), (1024, "1.00 KiB"), (16_384, "16.00 KiB"),
+        (1_048_570, "1023.99 KiB"), (1_048_575, "1.00 MiB"), (103_022_592, "98.25 MiB"), (1 << 40, "1.00 TiB"),
+        (-2048, "-2.00 KiB"), (5 << 70, "5120.00 EiB"),
+    ],
+)  # fmt: skip
+def test_bytes_in_words(count, shown):
+    assert format_bytes(count) == shown
+
+
+@given(st.integers(0, 1 << 62))
+def test_bytes_in_words_are_near_the_bytes(count):
+    assert abs(parse_bytes(format_bytes(count)) - count) <= count * 0.005 + 1
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("10MiB", 10 << 20), ("10mib", 10 << 20), ("1.5G", 3 << 29), ("2MB", 2_000_000), ("512", 512), ("512B", 512),
+        (".5k", 512), ("", None), ("MiB", None), ("1 MiB", 1 << 20), ("10ib", None), ("1e3", None), ("-1", None),
+        ("1.2.3", None), ("10MiBs", None),
+    ],
+)  # fmt: skip
+def test_bytes_from_words(text, count):
+    assert parse_bytes(text) == count
+
+
+def test_shares_and_ages_in_words():
+    assert [format_share(share) for share in (None, 0, 0.00001, 0.0003, 0.003, 0.5, 1)] == [
+        "n/a", "0 %", "<0.01 %", "0.03 %", "0.3 %", "50.0 %", "100 %",
+    ]  # fmt: skip
+    assert [format_age(seconds) for seconds in (-1, 0.44, 12, 200, 7201, 200_000)] == [
+        "0.0 s", "0.4 s", "12 s", "3 min", "2 h", "2 d",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "module"),
+    [
+        ("model.layers.3.attn.weight", "model.layers.3.attn"),
+        ("model.weight.grad", "model"),
+        ("exp_avg of model.emb.weight", "model.emb"),
+        ("row @ step() train.py:42", "step() train.py:42"),
+        ("trainer.logs['val.logits'][3]", "trainer.logs['val.logits']"),
+        ("trainer.logs['it\\'s.a']", "trainer.logs"),
+        ("x", "x"),
+        ("", ""),
+    ],
+)
+def test_the_module_of_a_name(name, module):
+    assert module_of(name) == module
+
+
+def test_grouping_keys(build):
+    tid = build.tensor(None, (3,), name="m.weight", category="parameter")
+    tensor = build.tensors[tid]
+    assert {name: key(tensor) for name, key in KEYS.items()} == {
+        "category": "parameter",
+        "module": "m",
+        "shape": "(3,) float32 cpu",
+    }
+    nothing = build.tensors[build.tensor(None, None, device=None, dtype=None)]
+    assert KEYS["module"](nothing) == NO_MODULE
+    assert KEYS["shape"](nothing) == "shape n/a"
+
+
+@given(any_text)
+def test_any_name_has_a_module(name):
+    assert isinstance(module_of(name), str)
