@@ -9,6 +9,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -118,15 +119,22 @@ class Program:
         return out.strip()
 
 
+@pytest.fixture(scope="session")
+def programs() -> Iterator[Path]:
+    """The programs where every user can read them, and where a private /tmp does not hide them."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        os.chmod(folder, 0o755)
+        yield shutil.copytree(PROGRAMS, Path(folder, "programs"))
+
+
 @pytest.fixture
-def start() -> Iterator[Callable[..., Program]]:
+def start(programs: Path) -> Iterator[Callable[..., Program]]:
     """start(name, *arguments, python, prefix, ready, **popen): run a program of programs/ until it is READY."""
     with contextlib.ExitStack() as stack:
 
         def run(name: str, *arguments: str, python: str = sys.executable, prefix: Any = (), **options: Any) -> Program:
             ready = options.pop("ready", True)
-            folder = options.pop("folder", PROGRAMS)
-            command = [*prefix, *python.split(), "-W", "ignore", str(folder / f"{name}.py"), *arguments]
+            command = [*prefix, *python.split(), "-W", "ignore", str(programs / f"{name}.py"), *arguments]
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,

@@ -7,14 +7,11 @@ import shutil
 import stat
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
 
 from tensortui.attach import attach, find_endpoint, procfs
-
-PROGRAMS = Path(__file__).parent / "programs"
 
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 SYSTEM_PYTHON = "/usr/bin/python3"
@@ -37,9 +34,7 @@ def test_private_pid_and_mount_namespaces(start, greet, wait_for):
     if subprocess.run([*probe, "true"], capture_output=True, check=False).returncode:
         pytest.skip("no new namespaces here")
     prefix = [*probe, "sh", "-c", 'mount -t tmpfs none /tmp && mount -t tmpfs none /dev/shm && exec "$@"', "sh"]
-    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:  # the checkout may lie below /tmp, which gets hidden
-        programs = shutil.copytree(PROGRAMS, Path(folder, "programs"))
-        program = start("busy", python=str(Path(sys.executable).resolve()), prefix=prefix, folder=programs)
+    program = start("busy", python=str(Path(sys.executable).resolve()), prefix=prefix)
     inside = wait_for(lambda: child_of(program.pid))
     assert procfs.inner_pid(inside) == 1
     endpoint = attach(inside)
