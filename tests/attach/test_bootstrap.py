@@ -139,3 +139,11 @@ def test_text_is_small():
 
 def test_this_process_has_no_agent():
     assert not [name for name in vars(sys) if "tensortui" in name]
+
+
+def test_nothing_is_kept_when_the_agent_has_ended():
+    modules = loader.Modules({"tensortui.agent.main": [(1, "def f():\n    pass\n")]})
+    module = modules.load("tensortui.agent.main")
+    modules.forget()
+    assert module.__dict__ == {}
+    assert not modules._loaded and not modules._sources
