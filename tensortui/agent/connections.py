@@ -66,6 +66,10 @@ class Connection:
         self._batches.extend(batches)
         self._batches.append(encode(closing))
 
+    def queue_frame(self, header: Dict[str, Any]) -> None:
+        """Queue one frame of a long answer, sent as the peer takes it."""
+        self._batches.append(encode(header))
+
     @property
     def idle(self) -> bool:
         """Whether everything that was to be sent has been taken."""

@@ -1,23 +1,20 @@
-"""The agent's one thread: serves the viewers and runs the sampler's work in short slices, as the governor allows."""
+"""The agent's one thread: serves the viewers and runs the work there is in short slices, as the governor allows."""
 
 import os
 import time
-from typing import Any, Dict, List, Optional, Set
+from typing import Any, Dict, Optional
 
-from tensortui.agent.census import Work
+from tensortui.agent.answers import Answers
 from tensortui.agent.connections import MIN_INTERVAL, Connection, Server
-from tensortui.agent.governor import GAP, SLICE, Governor
-from tensortui.agent.process import describe, loaded_torch
-from tensortui.agent.rows import Reader
+from tensortui.agent.governor import GAP, SAMPLE, SLICE, Governor
+from tensortui.agent.process import loaded_torch
 from tensortui.agent.sampler import Sampler
-from tensortui.wire.messages import PROTOCOLS, WATCH_LIMIT, common_protocol
+from tensortui.agent.work import Workshop
+from tensortui.wire.messages import WATCH_LIMIT
 
 LOOK_FOR_TORCH = 0.25
-UNWATCHED_DRAIN = 2.0
 PROGRESS_EVERY = 0.25
 MAX_REQUESTS = 63  # of one viewer that wait; older ones are dropped
-GRAPH_CHUNK = 100  # nodes in one frame: well under a millisecond to encode
-MAX_NODES = 10_000
 
 
 class Agent:
@@ -25,294 +22,139 @@ class Agent:
 
     def __init__(self, options: Dict[str, Any]) -> None:
         """Open the socket; raises OSError where that is impossible."""
-        self.version = str(options.get("version", ""))
-        self.idle_exit = float(options.get("idle_exit", 30.0))
-        self.governor = Governor(float(options.get("budget", 0.01)))
-        self.server = Server(list(options["path"]), str(options.get("token") or ""), self._handle)
-        self.sampler: Optional[Sampler] = None
-        self.phase = "waiting"
+        self._idle_exit = float(options.get("idle_exit", 30.0))
+        self._governor = Governor(float(options.get("budget", 0.01)))
+        self._server = Server(list(options["path"]), str(options.get("token") or ""), self._handle)
+        self._answers = Answers(str(options.get("version", "")), self._governor, self._server)
+        self._workshop: Optional[Workshop] = None
         self._stop = ""
         self._detail = ""
         self._pid = os.getpid()
-        self._seq = 0
-        self._work: Optional[Work] = None
-        self._urgent = False
-        self._background: Optional[Work] = None
-        self._passes_at = 0.0
-        self._drained_at = 0.0
         self._progress_at = 0.0
         self._torch_at = 0.0
         self._lonely_since = time.monotonic()
-        self._failures: List[str] = []
         self._cpu = time.thread_time()
         self._hook_seconds = 0.0
+
+    @property
+    def _sampler(self) -> Optional[Sampler]:
+        return None if self._workshop is None else self._workshop.sampler
 
     # -- life
 
     def stop(self, reason: str, detail: str = "") -> None:
         """Ask the thread to say goodbye and end."""
         self._stop, self._detail = reason, detail
-        self.server.wake()
+        self._server.wake()
 
     def run(self) -> None:
         """Serve until the end; leaves no hook, no socket and no file."""
         try:
             while not self._stop:
-                self.server.wait(self._timeout())
+                self._server.wait(self._timeout())
                 self._turn()
         finally:
-            self._work = self._background = None
-            if self.sampler is not None:
-                self.sampler.close()
+            sampler, self._workshop = self._sampler, None
+            if sampler is not None:
+                sampler.close()
             if os.getpid() == self._pid:
-                self.server.broadcast({"t": "bye", "reason": self._stop or "error", "detail": self._detail})
-                self.server.close()
+                self._server.broadcast({"t": "bye", "reason": self._stop or "error", "detail": self._detail})
+                self._server.close()
 
     def _turn(self) -> None:
         now = time.monotonic()
         self._look_for_torch(now)
-        self._choose(now)
-        urgent = self._urgent and self._work is not None
-        for one in list(self.server.connections):
+        if self._answers.live and self._workshop is not None:
+            self._workshop.choose(now)
+        else:
+            self._tell_progress(now)
+        for one in self._server.connections:
             if one.wants_encoding():
                 self._encode(one)
-        if self.governor.wait(urgent) == 0.0:
-            self._slice()
+        kind = self._slice()
         cpu = time.thread_time()
         spent, self._cpu = cpu - self._cpu, cpu
-        if self.sampler is not None:
-            hook = self.sampler.hook.seconds
+        sampler = self._sampler
+        if sampler is not None:
+            hook = sampler.hook.seconds
             spent, self._hook_seconds = spent + hook - self._hook_seconds, hook
-        self.governor.spend(spent, urgent)
-        if any(one.greeted for one in self.server.connections):
+        self._governor.spend(spent, kind)
+        if any(one.greeted for one in self._server.connections):
             self._lonely_since = now
-        elif now - self._lonely_since > self.idle_exit:
+        elif now - self._lonely_since > self._idle_exit:
             self._stop = "idle"
 
-    def _encode(self, one: Connection) -> None:
+    @staticmethod
+    def _encode(one: Connection) -> None:
         start = time.perf_counter()
         while time.perf_counter() - start < SLICE and one.encode_some():
             pass
 
-    def _slice(self) -> None:
-        work = self._work or self._background
-        if work is None:
-            return
+    def _slice(self) -> str:
+        """Run one slice where the governor lets us; return the kind of work that this turn is booked under."""
+        workshop = self._workshop
+        at_hand = None if workshop is None else workshop.at_hand
+        if workshop is None or at_hand is None:
+            return SAMPLE
+        work, kind = at_hand
+        if self._governor.wait(kind) > 0:
+            return kind
         start = time.perf_counter()
         end = start + SLICE
         try:
             while time.perf_counter() < end:
                 next(work)
         except StopIteration:
-            self._over(work)
+            workshop.over(work)
         except Exception as error:
-            self._failures = [*self._failures[-4:], "the agent failed: %s: %.200s" % (type(error).__name__, error)]
-            self._over(work)
-        self.governor.slice_took(time.perf_counter() - start)
-
-    def _over(self, work: Work) -> None:
-        if work is self._work:
-            self._work = None
-            if self.phase == "scanning":
-                self.phase = "live"
-        else:
-            self._background = None
+            workshop.over(work, self._answers.failed(error))
+        self._governor.slice_took(time.perf_counter() - start)
+        return kind
 
     def _timeout(self) -> float:
-        now = time.monotonic()
-        if any(one.wants_encoding() for one in self.server.connections):
+        if any(one.wants_encoding() for one in self._server.connections):
             return GAP
-        if self._work is not None or self._background is not None:
-            return max(GAP, self.governor.wait(self._urgent and self._work is not None))
-        due = min((one.due for one in self.server.connections), default=now + 1.0)
-        return min(max(due - now, GAP), LOOK_FOR_TORCH if self.phase == "waiting" else 1.0)
+        at_hand = None if self._workshop is None else self._workshop.at_hand
+        now = time.monotonic()
+        due = min((one.due for one in self._server.connections), default=now + 1.0)
+        rest = min(max(due - now, GAP), LOOK_FOR_TORCH if self._workshop is None else 1.0)
+        return rest if at_hand is None else min(rest, max(GAP, self._governor.wait(at_hand[1])))
 
-    # -- what to do next
+    # -- before the first scan is over
 
     def _look_for_torch(self, now: float) -> None:
-        if self.phase != "waiting" or now - self._torch_at < LOOK_FOR_TORCH:
+        if self._workshop is not None or now - self._torch_at < LOOK_FOR_TORCH:
             return
         self._torch_at = now
         torch = loaded_torch()
         if torch is None:
             return
-        self.sampler = Sampler(torch, self.governor.budget, time.perf_counter)
-        self.sampler.hook.on_fork = self.server.abandon
-        for one in self.server.connections:
+        sampler = Sampler(torch, self._governor.budget, time.perf_counter)
+        sampler.hook.on_fork = self._server.abandon
+        for one in self._server.connections:
             one.process_told = False
-        self.phase = "scanning"
-        self._work, self._urgent = self._first(self.sampler), True
+        self._workshop = Workshop(sampler, self._server, self._answers)
 
-    def _choose(self, now: float) -> None:
-        greeted = [one for one in self.server.connections if one.greeted and not one.closing]
-        if self.phase != "live":
-            self._tell_progress(greeted, now)
-            return
-        sampler = self.sampler
-        if self._work is not None or sampler is None:
-            return
-        asking = [one for one in greeted if one.requests and one.idle]
-        graphs = [one for one in greeted if one.graphs and one.idle]
-        due = [one for one in greeted if one.due <= now and one.idle]
-        if asking:
-            self._background = None
-            self._work, self._urgent = self._refresh(sampler), True
-        elif graphs:
-            self._work, self._urgent = self._graph(sampler, graphs[0]), True
-        elif due:
-            self._work, self._urgent = self._sample(sampler, now), False
-        elif now - self._drained_at > UNWATCHED_DRAIN and not any(one.interval for one in greeted):
-            self._drained_at = now
-            self._work, self._urgent = sampler.drain(), False
-
-    def _tell_progress(self, greeted: List[Connection], now: float) -> None:
-        if self.phase == "waiting":  # nothing to wait for: a refresh is answered by what is known
-            for one, requests in self._take_requests().items():
-                for request in requests:
-                    one.send(self._sample_message(one, request))
+    def _tell_progress(self, now: float) -> None:
+        greeted = [one for one in self._server.connections if one.greeted and not one.closing]
+        if self._workshop is None:  # nothing to wait for: a request is answered by what is known
             for one in greeted:
-                asked, one.graphs = one.graphs, []
-                for header in asked:
-                    one.send(_graph_message(header, {"roots": [], "cut": False}, [], False))
+                self._answers.without_tables(one, None)
         if now - self._progress_at < PROGRESS_EVERY:
             return
         self._progress_at = now
         for one in greeted:
             if one.due <= now and one.idle:
                 one.due = now + max(one.interval or 0.0, PROGRESS_EVERY)
-                one.queue_batch([], self._sample_message(one))
+                one.queue_batch([], self._answers.sample(one, self._sampler))
 
-    # -- work
-
-    def _first(self, sampler: Sampler) -> Work:
-        yield from sampler.start()
-        asked = self._take_requests()
-        yield from self._everything(sampler)
-        self.phase = "live"
-        self._answer(asked)
-
-    def _refresh(self, sampler: Sampler) -> Work:
-        asked = self._take_requests()
-        yield from sampler.drain()
-        yield from self._everything(sampler)
-        self._answer(asked)
-
-    def _graph(self, sampler: Sampler, one: Connection) -> Work:
-        header = one.graphs.pop(0)
-        roots, limit = header.get("roots"), header.get("limit")
-        body = yield from sampler.walk_graph(
-            roots if isinstance(roots, list) else None, limit if isinstance(limit, int) else MAX_NODES
-        )
-        nodes = body["nodes"]
-        for start in range(0, max(len(nodes), 1), GRAPH_CHUNK):
-            if one not in self.server.connections:
-                return
-            more = start + GRAPH_CHUNK < len(nodes)
-            one.send(_graph_message(header, body, nodes[start : start + GRAPH_CHUNK], more))
-            yield
-
-    def _everything(self, sampler: Sampler) -> Work:
-        yield from sampler.read_all()
-        yield from sampler.run_names()
-        yield from sampler.run_graph()
-        yield from sampler.read_fresh()
-        self._passes_at = time.monotonic()
-
-    def _take_requests(self) -> Dict[Connection, List[Any]]:
-        asked = {}
-        for one in self.server.connections:
-            if one.requests:
-                asked[one], one.requests = one.requests, []
-        return asked
-
-    def _answer(self, asked: Dict[Connection, List[Any]]) -> None:
-        for one in self.server.connections:
-            if one.interval is not None and one.idle and one not in asked:
-                self._tell(one)
-        for one, requests in asked.items():
-            for request in requests:
-                if one in self.server.connections:
-                    self._tell(one, request)
-
-    def _sample(self, sampler: Sampler, now: float) -> Work:
-        self._drained_at = now
-        yield from sampler.drain()
-        yield from sampler.read_fresh()
-        watched: Set[int] = set()
-        for one in self.server.connections:
-            watched.update(one.watch)
-        yield from sampler.read_watched(watched)
-        now = time.monotonic()
-        for one in self.server.connections:
-            if one.due <= now + MIN_INTERVAL / 2 and one.idle:
-                one.due = max(one.due + (one.interval or 0.0), now + MIN_INTERVAL / 2)
-                self._tell(one)
-        if self._background is None and now - self._passes_at > 0.5:
-            self._passes_at = now
-            self._background = self._passes(sampler)
-
-    @staticmethod
-    def _passes(sampler: Sampler) -> Work:
-        yield from sampler.audit()
-        yield from sampler.run_names()
-        yield from sampler.run_graph()
-
-    # -- talking
-
-    def _tell(self, one: Connection, request: Any = None) -> None:
-        sampler = self.sampler
-        if sampler is None:
-            return
-        if not one.readers:
-            one.readers = (Reader(sampler.storage_table), Reader(sampler.tensors))
-        if any(reader.stale for reader in one.readers):
-            one.send({"t": "reset"})
-            for reader in one.readers:
-                reader.restart()
-        one.queue_batch([reader.batch() for reader in one.readers], self._sample_message(one, request))
-
-    def _sample_message(self, one: Connection, request: Any = None) -> Dict[str, Any]:
-        self._seq += 1
-        sampler = self.sampler
-        reasons = list(self._failures)
-        if sampler is not None:
-            reasons += sampler.coverage.reasons(sampler.hook)
-            for more in sampler.pass_reasons.values():
-                reasons += more
-        message: Dict[str, Any] = {
-            "t": "sample",
-            "seq": self._seq,
-            "taken_at": time.time(),
-            "phase": self.phase,
-            "progress": sampler.progress if sampler is not None and self.phase == "scanning" else None,
-            "coverage": {"complete": not reasons, "reasons": reasons},
-            "cost": {
-                "share": round(self.governor.share(), 6),
-                "budget": self.governor.budget,
-                "longest_slice": round(self.governor.longest_slice, 6),
-            },
-        }
-        if not one.process_told:
-            one.process_told = True
-            message["process"] = describe(None if sampler is None else sampler.torch)
-        if request is not None:
-            message["request"] = request
-        return message
+    # -- requests
 
     def _handle(self, one: Connection, header: Dict[str, Any]) -> None:
         kind = header["t"]
         if kind == "hello":
-            torch = None if self.sampler is None else self.sampler.torch
-            one.send(
-                {
-                    "t": "welcome",
-                    "protocol": common_protocol(PROTOCOLS, header["protocols"]),
-                    "version": self.version,
-                    "pid": os.getpid(),
-                    "process": describe(torch),
-                    "budget": self.governor.budget,
-                }
-            )
+            sampler = self._sampler
+            one.send(self._answers.welcome(header, None if sampler is None else sampler.torch))
         elif kind == "subscribe":
             interval = header.get("interval")
             one.interval = None if interval is None else max(float(interval), MIN_INTERVAL)
@@ -325,16 +167,8 @@ class Agent:
         elif kind == "graph":
             one.graphs = [*one.graphs[-MAX_REQUESTS:], header]
             self._torch_at = 0.0
-        elif kind == "detach":
+        elif kind == "detach" and not (header.get("if_alone") and self._others(one)):
             self._stop = "detached"
 
-
-def _graph_message(header: Dict[str, Any], body: Dict[str, Any], nodes: List[Any], more: bool) -> Dict[str, Any]:
-    return {
-        "t": "graph",
-        "request": header.get("request"),
-        "roots": body["roots"],
-        "nodes": nodes,
-        "more": more,
-        "cut": body["cut"],
-    }
+    def _others(self, one: Connection) -> bool:
+        return any(other is not one and other.greeted for other in self._server.connections)

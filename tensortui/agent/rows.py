@@ -5,6 +5,7 @@ from array import array
 from itertools import chain
 from typing import Any, Deque, Dict, List, Tuple, cast
 
+from tensortui.agent.census import Work
 from tensortui.wire.frames import encode
 from tensortui.wire.messages import COLUMNS, NONE
 
@@ -115,8 +116,11 @@ class Table:
         limit = 4 * len(self.rows) + 10_000
         return any(one is not None and len(one.entries) > limit for one in self.dictionaries)
 
-    def compact(self) -> None:
-        """Start the dictionaries anew with the values in use; every reader then needs a reset."""
+    def compact(self) -> Work:
+        """Start the dictionaries anew with the values in use; every reader then needs a reset.
+
+        The rows must not change while this is under way. Batches that were taken keep the old rows and dictionaries.
+        """
         fresh = [None if one is None else Dictionary() for one in self.dictionaries]
         rows = {}
         for number_, (at, row) in self.rows.items():
@@ -125,6 +129,7 @@ class Table:
                 if old is not None and new is not None and cells[place] != NONE:
                     cells[place] = new.index(old.entries[cells[place]])
             rows[number_] = (at, tuple(cells))
+            yield
         self.dictionaries, self.rows = fresh, rows
         self.epoch += 1
 

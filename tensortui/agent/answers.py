@@ -1,0 +1,109 @@
+"""What the agent says: the welcome, samples with what changed for each viewer, graphs."""
+
+import os
+import time
+from typing import Any, Dict, List, Optional
+
+from tensortui.agent.connections import Connection, Server
+from tensortui.agent.governor import Governor
+from tensortui.agent.process import describe
+from tensortui.agent.rows import Reader
+from tensortui.agent.sampler import Sampler
+from tensortui.wire.messages import PROTOCOLS, common_protocol
+
+WAITING, SCANNING, LIVE = "waiting", "scanning", "live"
+FAILURES = 5  # of the agent's own that are told
+
+
+class Answers:
+    """Puts the messages together. `live` is set once the first scan is over."""
+
+    def __init__(self, version: str, governor: Governor, server: Server) -> None:
+        """Start with nothing said."""
+        self.live = False
+        self._version = version
+        self._governor = governor
+        self._server = server
+        self._seq = 0
+        self._failures: List[str] = []
+
+    def failed(self, error: BaseException) -> str:
+        """Note a failure of the agent's own for the coverage, and return the sentence."""
+        sentence = "the agent failed: %s: %.200s" % (type(error).__name__, error)
+        self._failures = [*[one for one in self._failures if one != sentence][1 - FAILURES :], sentence]
+        return sentence
+
+    def welcome(self, header: Dict[str, Any], torch: Any) -> Dict[str, Any]:
+        """Return the answer to a hello."""
+        return {
+            "t": "welcome",
+            "protocol": common_protocol(PROTOCOLS, header["protocols"]),
+            "version": self._version,
+            "pid": os.getpid(),
+            "process": describe(torch),
+            "budget": self._governor.budget,
+        }
+
+    def sample(self, one: Connection, sampler: Optional[Sampler], request: Any = None) -> Dict[str, Any]:
+        """Return the message that closes a batch."""
+        self._seq += 1
+        reasons = list(self._failures)
+        scanning = sampler is not None and not self.live
+        if sampler is not None:
+            reasons += sampler.reasons()
+        message: Dict[str, Any] = {
+            "t": "sample",
+            "seq": self._seq,
+            "taken_at": time.time(),
+            "phase": WAITING if sampler is None else SCANNING if scanning else LIVE,
+            "progress": sampler.progress if sampler is not None and scanning else None,
+            "coverage": {"complete": not reasons, "reasons": reasons},
+            "cost": {
+                "share": round(self._governor.share(), 6),
+                "budget": self._governor.budget,
+                "longest_slice": round(self._governor.longest_slice, 6),
+            },
+        }
+        if not one.process_told:
+            one.process_told = True
+            message["process"] = describe(None if sampler is None else sampler.torch)
+        if request is not None:
+            message["request"] = request
+        return message
+
+    def tell(self, one: Connection, sampler: Sampler, request: Any = None) -> None:
+        """Queue what changed since this viewer was last told, and the sample that closes it."""
+        if not one.readers:
+            one.readers = tuple(Reader(table) for table in sampler.tables)
+        if any(reader.stale for reader in one.readers):
+            one.queue_frame({"t": "reset"})
+            for reader in one.readers:
+                reader.restart()
+        one.queue_batch([reader.batch() for reader in one.readers], self.sample(one, sampler, request))
+
+    def forget_told(self, sampler: Sampler) -> None:
+        """Drop the deaths that every viewer has been told."""
+        for place, table in enumerate(sampler.tables):
+            serials = [one.readers[place].serial for one in self._server.connections if one.readers]
+            table.forget_gone(min(serials, default=table.serial))
+
+    def without_tables(self, one: Connection, sampler: Optional[Sampler]) -> None:
+        """Answer all that a viewer asks while there is nothing to show yet: torch is not imported."""
+        requests, one.requests = one.requests, []
+        for request in requests:
+            one.send(self.sample(one, sampler, request))
+        graphs, one.graphs = one.graphs, []
+        for header in graphs:
+            one.send(graph_message(header, {"roots": [], "cut": False}, [], False))
+
+
+def graph_message(header: Dict[str, Any], body: Dict[str, Any], nodes: List[Any], more: bool) -> Dict[str, Any]:
+    """Return one chunk of the answer to a graph request."""
+    return {
+        "t": "graph",
+        "request": header.get("request"),
+        "roots": body["roots"],
+        "nodes": nodes,
+        "more": more,
+        "cut": body["cut"],
+    }

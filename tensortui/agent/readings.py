@@ -1,0 +1,157 @@
+"""Turns tracked tensors into rows of the two tables: each when it is new, on screen, or its turn has come."""
+
+import collections
+from typing import Any, Deque, Iterable, List, Optional
+
+from tensortui.agent.census import Census, Tracked, Work
+from tensortui.agent.read import BASE_ONLY, CPP_ONLY, Facts, TensorReader, calibrate_references, references
+from tensortui.agent.rows import Row, Table, number
+from tensortui.agent.storages import Maps, Size, Storages
+from tensortui.wire.messages import ACTIVATION, INPUT, SAVED, TENSOR_COLUMNS
+
+OLD_PER_SAMPLE = 200
+
+
+class Readings:
+    """Reads tensors and keeps their rows, their storages and who is a view of whom."""
+
+    def __init__(self, torch: Any, census: Census) -> None:
+        """Start with empty tables."""
+        self.tensors = Table("tensors")
+        self.storage_table = Table("storages")
+        self.progress = 0.0  # of the last full reading, 0 to 1
+        self._census = census
+        self._maps = Maps()
+        self._storages = Storages(self.storage_table, self._maps)
+        self._reader = TensorReader(torch, Size(torch).of)
+        self._ours = calibrate_references()
+        self._rotation: List[int] = []
+        self._again: Deque[Tracked] = collections.deque()
+        self._look_up()
+
+    def _look_up(self) -> None:
+        self._words = {name: self.tensors.dictionary(name) for name, kind in TENSOR_COLUMNS if kind == "value"}
+
+    def again(self, tracked: Tracked) -> None:
+        """Have a tensor read again: a pass changed what its row says."""
+        self._again.append(tracked)
+
+    def bury(self) -> Work:
+        """Take the dead off the tables."""
+        while True:
+            dead = self._census.bury()
+            if dead is None:
+                return
+            self.tensors.drop(dead.id)
+            self._storages.use(None, dead.storage)
+            self._view_of(dead, None)
+            yield
+
+    def compact(self) -> Work:
+        """Start a table's dictionaries anew where they have grown far beyond what its rows use."""
+        for table in (self.tensors, self.storage_table):
+            if table.bloated():
+                yield from table.compact()
+        self._look_up()
+
+    def read_fresh(self) -> Work:
+        """Read what was tracked but never read, and what a pass wants to be read again."""
+        self._maps.read()
+        for queue in (self._census.fresh, self._again):
+            while queue:
+                self._read(queue.popleft())
+                yield
+
+    def read_watched(self, ids: Iterable[int]) -> Work:
+        """Read the tensors that a viewer has on its screen, then some two hundred old ones."""
+        by_id = self._census.by_id
+        for wanted in ids:
+            tracked = by_id.get(wanted)
+            if tracked is not None:
+                self._read(tracked)
+                yield
+        if not self._rotation:
+            self._rotation = list(by_id)
+        for wanted in self._rotation[-OLD_PER_SAMPLE:]:
+            tracked = by_id.get(wanted)
+            if tracked is not None:
+                self._read(tracked)
+                yield
+        del self._rotation[-OLD_PER_SAMPLE:]
+
+    def read_all(self) -> Work:
+        """Read every tensor anew."""
+        self._maps.read()
+        todo = list(self._census.by_id.values())
+        self._census.fresh.clear()
+        total = max(len(todo), 1)
+        for done, tracked in enumerate(todo):
+            self._read(tracked)
+            self.progress = done / total
+            yield
+        yield from self.read_fresh()
+
+    def _read(self, tracked: Tracked) -> None:
+        held = references(tracked.ref) - self._ours
+        tensor = tracked.ref()
+        if tensor is None:
+            return
+        with self._reader.guard():
+            facts = self._reader.read(tensor)
+        del tensor
+        base, facts.base = facts.base, None
+        self._view_of(tracked, None if base is None else self._census.track(base))
+        del base
+        storage = self._storages.find(facts)
+        self._storages.use(storage, tracked.storage)
+        tracked.storage = storage
+        flags = facts.flags
+        tracked.cpp_only = False
+        if facts.owners is not None and held - (1 if facts.owners else 0) <= 0:
+            if tracked.views and tracked.views == facts.owners:
+                flags |= BASE_ONLY
+            elif tracked.saved and not tracked.names:
+                flags |= CPP_ONLY
+                tracked.cpp_only = True
+        tracked.category = self._category(tracked, facts.grad_fn is not None)
+        tracked.row = self._row(tracked, facts, flags)
+        if self.tensors.put(tracked.row):
+            tracked.seq = self.tensors.serial
+
+    def _row(self, tracked: Tracked, facts: Facts, flags: int) -> Row:
+        word = self._words
+        return (
+            tracked.id,
+            number(tracked.storage),
+            word["names"].index(tuple(tracked.names)),
+            word["type"].index(facts.type),
+            word["shape"].index(facts.shape),
+            word["strides"].index(facts.strides),
+            number(facts.offset),
+            word["dtype"].index(facts.dtype),
+            word["device"].index(facts.device),
+            word["layout"].index(facts.layout),
+            number(facts.bytes),
+            flags,
+            number(facts.requires_grad),
+            number(facts.is_leaf),
+            number(facts.version),
+            word["grad_fn"].index(facts.grad_fn),
+            tracked.category,
+        )
+
+    def _view_of(self, tracked: Tracked, base: Optional[Tracked]) -> None:
+        now = None if base is None else base.id
+        if now == tracked.base:
+            return
+        for number_, step in ((tracked.base, -1), (now, 1)):
+            one = None if number_ is None else self._census.by_id.get(number_)
+            if one is not None:
+                one.views += step
+                self._again.append(one)
+        tracked.base = now
+
+    @staticmethod
+    def _category(tracked: Tracked, has_grad_fn: bool) -> int:
+        best = min(tracked.found, SAVED) if tracked.saved else tracked.found
+        return ACTIVATION if has_grad_fn and best >= INPUT else best

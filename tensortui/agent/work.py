@@ -1,0 +1,146 @@
+"""The work there is: the first scan, samples, refreshes, graphs and passes, as generators that are run in slices."""
+
+import time
+from typing import Any, Dict, List, Optional, Set, Tuple
+
+from tensortui.agent.answers import Answers, graph_message
+from tensortui.agent.census import Work
+from tensortui.agent.connections import MIN_INTERVAL, Connection, Server
+from tensortui.agent.governor import PASS, REQUEST, SAMPLE
+from tensortui.agent.sampler import Sampler
+
+UNWATCHED_DRAIN = 2.0
+PASS_EVERY = 0.5
+GRAPH_CHUNK = 100  # nodes in one frame: well under a millisecond to encode
+MAX_NODES = 10_000
+
+
+class Workshop:
+    """Chooses what is done next once torch is there. Two things may be under way: one in front, the passes behind."""
+
+    def __init__(self, sampler: Sampler, server: Server, answers: Answers) -> None:
+        """Begin with the first scan."""
+        self.sampler = sampler
+        self._server = server
+        self._answers = answers
+        self._asked: Dict[Connection, List[Any]] = {}  # requests that the work in front will answer
+        self._passes_at = 0.0
+        self._drained_at = 0.0
+        self._behind: Optional[Work] = None
+        self._front: Optional[Work] = self._first()
+        self._kind = REQUEST
+
+    @property
+    def at_hand(self) -> Optional[Tuple[Work, str]]:
+        """What is to be gone on with, and what kind of work it is; None where there is nothing."""
+        if self._front is not None:
+            return self._front, self._kind
+        return None if self._behind is None else (self._behind, PASS)
+
+    def over(self, work: Work, failure: str = "") -> None:
+        """Say that a piece of work has ended, or failed: whoever waits for it is told."""
+        if work is self._behind:
+            self._behind = None
+            return
+        self._front = None
+        self._answers.live = True
+        asked, self._asked = self._asked, {}
+        for one, requests in asked.items():
+            for request in requests if failure and one in self._server.connections else ():
+                one.send({"t": "failed", "request": request, "cause": failure, "next_step": "Ask again."})
+
+    def choose(self, now: float) -> None:
+        """Take up the next work where none is in front: what somebody waits for, then samples that are due."""
+        if self._front is not None:
+            return
+        ready = [one for one in self._server.connections if one.greeted and not one.closing and one.idle]
+        graphs = [one for one in ready if one.graphs]
+        if any(one.requests for one in ready):
+            self._behind = None
+            self._front, self._kind = self._refresh(), REQUEST
+        elif graphs:
+            self._front, self._kind = self._graph(graphs[0]), REQUEST
+        elif any(one.due <= now for one in ready):
+            self._front, self._kind = self._sample(now), SAMPLE
+        elif now - self._drained_at > UNWATCHED_DRAIN and not any(one.interval for one in ready):
+            self._drained_at = now
+            self._front, self._kind = self.sampler.drain(), SAMPLE
+
+    # -- the work
+
+    def _first(self) -> Work:
+        yield from self.sampler.start()
+        self._asked = self._take_requests()
+        yield from self._everything()
+        self._answers.live = True
+        for one in self._server.connections:
+            if one.interval is not None and one.idle and one not in self._asked:
+                self._answers.tell(one, self.sampler)
+        self._answer()
+
+    def _refresh(self) -> Work:
+        self._asked = self._take_requests()
+        yield from self.sampler.drain()
+        yield from self._everything()
+        self._answer()
+
+    def _everything(self) -> Work:
+        yield from self.sampler.readings.read_all()
+        yield from self.sampler.run_names()
+        yield from self.sampler.run_graph()
+        yield from self.sampler.readings.read_fresh()
+        yield from self.sampler.compact()
+        self._passes_at = time.monotonic()
+
+    def _take_requests(self) -> Dict[Connection, List[Any]]:
+        asked = {}
+        for one in self._server.connections:
+            if one.requests:
+                asked[one], one.requests = one.requests, []
+        return asked
+
+    def _answer(self) -> None:
+        asked, self._asked = self._asked, {}
+        for one, requests in asked.items():
+            for request in requests if one in self._server.connections else ():
+                self._answers.tell(one, self.sampler, request)
+
+    def _graph(self, one: Connection) -> Work:
+        header = one.graphs.pop(0)
+        self._asked = {one: [header.get("request")]}
+        roots, limit = header.get("roots"), header.get("limit")
+        body = yield from self.sampler.walk_graph(
+            roots if isinstance(roots, list) else None, limit if isinstance(limit, int) else MAX_NODES
+        )
+        nodes = body["nodes"]
+        for start in range(0, max(len(nodes), 1), GRAPH_CHUNK):
+            if one not in self._server.connections:
+                return
+            chunk = nodes[start : start + GRAPH_CHUNK]
+            one.queue_frame(graph_message(header, body, chunk, start + GRAPH_CHUNK < len(nodes)))
+            yield
+
+    def _sample(self, now: float) -> Work:
+        readings = self.sampler.readings
+        self._drained_at = now
+        yield from self.sampler.drain()
+        yield from readings.read_fresh()
+        watched: Set[int] = set()
+        for one in self._server.connections:
+            watched.update(one.watch)
+        yield from readings.read_watched(watched)
+        yield from self.sampler.compact()
+        now = time.monotonic()
+        for one in self._server.connections:
+            if one.due <= now + MIN_INTERVAL / 2 and one.idle:
+                one.due = max(one.due + (one.interval or 0.0), now + MIN_INTERVAL / 2)
+                self._answers.tell(one, self.sampler)
+        self._answers.forget_told(self.sampler)
+        if self._behind is None and now - self._passes_at > PASS_EVERY:
+            self._behind = self._passes()
+
+    def _passes(self) -> Work:
+        yield from self.sampler.audit()
+        yield from self.sampler.run_names()
+        yield from self.sampler.run_graph()
+        self._passes_at = time.monotonic()
