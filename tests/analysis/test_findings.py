@@ -116,7 +116,7 @@ class Losses:
                 storage = build.storage(8 * MIB)
                 tid = build.tensor(storage, (2 * MIB,), category="saved", python=False)
                 saved = (SavedTensor("result", tid, 0, 0, stale=False, hook=False),)
-                part = self.node("NllLossBackward0", hidden, saved=saved)
+                part = self.node("NllLossBackward0", hidden, leaf, saved=saved)
                 total = part if total is None else self.node("AddBackward0", total, part)
         build.tensor(build.storage(4), (), name="total", grad_fn="AddBackward0")
         self.graph = Graph((total,), tuple(self.nodes))
