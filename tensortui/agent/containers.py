@@ -34,7 +34,8 @@ _EXACT = (
     (types.MethodType, METHOD),
     (functools.partial, PARTIAL),
 )
-_FROM_BASE = ((collections.deque, DEQUE), (set, SET), (frozenset, SET))
+_FROM_BASE = ((collections.deque, DEQUE), (set, SET), (frozenset, SET), (types.SimpleNamespace, OBJECT))
+_MADE_BY_C = (types.GetSetDescriptorType, types.MemberDescriptorType)
 # What torch.nn.Module keeps in every module beside its tensors.
 _MODULE_OWN = frozenset((
     "training", "_parameters", "_buffers", "_modules", "_non_persistent_buffers_set", "_backward_pre_hooks",
@@ -168,7 +169,7 @@ def instance_dict(thing: Any) -> Optional[Dict[str, Any]]:
     for one in type_mro(type(thing)):
         found = type_dict(one).get("__dict__")
         if found is not None:
-            if type(found) is not types.GetSetDescriptorType or found.__objclass__ is not one:
+            if type(found) not in _MADE_BY_C or found.__objclass__ is not one:
                 return None
             space = found.__get__(thing)
             return space if type(space) is dict else None

@@ -79,7 +79,13 @@ class Locals:
 
         if number < 0:
             unset = a  # noqa: F841
-        found = dict(self.of(sys._getframe()))
+        frame = sys._getframe()
+        names = slot_names(frame.f_code)
+        words = dict(zip(names, self._read(frame, len(names))))
+        for name, value in (("a", a), ("b", b), ("number", number), ("c", c), ("capture", capture)):
+            if words[name] & ~_TAGGED_INT != id(value):
+                return False  # before anything is taken for an object
+        found = dict(self.of(frame))
         return (
             found.get("a") is a
             and found.get("b") is b
@@ -90,15 +96,18 @@ class Locals:
             and "unset" not in found
         )
 
+    def _read(self, frame: FrameType, count: int) -> List[int]:
+        base = id(frame)
+        if self._pointer:
+            base = _words(base + self._pointer, 1)[0]
+        return _words(base + self._slots, count)
+
     def of(self, frame: FrameType) -> Iterator[Tuple[str, Any]]:
         """Yield the set local variables of `frame`. The caller is `Alone` and drops each value before that ends."""
         names = slot_names(frame.f_code)[:MAX_SLOTS]
         if not names:
             return
-        base = id(frame)
-        if self._pointer:
-            base = _words(base + self._pointer, 1)[0]
-        for name, word in zip(names, _words(base + self._slots, len(names))):
+        for name, word in zip(names, self._read(frame, len(names))):
             if not word or word & _TAGGED_INT == _TAGGED_INT:
                 continue
             value = _object(word & ~_TAGGED_INT)

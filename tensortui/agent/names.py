@@ -26,15 +26,15 @@ def discover(context: Context) -> Work:
     if base is None:
         return False
     kinds = make_kinds(context, base)
-    walk = Walk(context, kinds, base.__dict__["is_leaf"].__get__)
+    walk = Walk(context, kinds, _leaf_reader(context, base))
     yield from _globals(walk, kinds, "__main__", True)
-    frames = Frames(walk, kinds, context.reasons)
-    yield from frames.name_all(False)
     own: List[str] = []
     library: List[str] = []
     yield from _sort_modules(own, library)
     for name in own:
         yield from _globals(walk, kinds, name, False)
+    frames = Frames(walk, kinds, context.reasons)
+    yield from frames.name_all(False)
     yield from roles.stray_modules(context, walk)
     for name in library:
         yield from _globals(walk, kinds, name, False, LIBRARY_DEPTH)
@@ -57,6 +57,18 @@ def make_kinds(context: Context, base: type) -> Kinds:
             (torch.optim.Optimizer, OPTIMIZER),
         ]
     )
+
+
+def _leaf_reader(context: Context, base: type) -> Callable[[Any], bool]:
+    """Return a reader of `is_leaf` that no `__torch_function__` of the target sees."""
+    plain = context.torch._C.DisableTorchFunctionSubclass
+    get = base.__dict__["is_leaf"].__get__
+
+    def is_leaf(tensor: Any) -> bool:
+        with plain():
+            return bool(get(tensor))
+
+    return is_leaf
 
 
 def _globals(walk: Walk, kinds: Kinds, module: str, main: bool, depth: int = 0) -> Work:

@@ -1,0 +1,179 @@
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import weakref
+from pathlib import Path
+
+import pytest
+
+from tensortui.agent.frames import Locals, slot_names, stacks, thread_names
+from tensortui.agent.guard import Alone
+
+FRAMES = Path(__file__).parents[2] / "tensortui" / "agent" / "frames.py"
+VERSIONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
+
+
+class Thing:
+    pass
+
+
+def test_locals_of_a_frame_in_another_thread():
+    ready, done = threading.Event(), threading.Event()
+    expected = {}
+
+    def work(argument, captured):
+        local, number, nothing = Thing(), 7, None
+
+        def inner():
+            return captured
+
+        unset = 1
+        del unset
+        expected.update(argument=argument, captured=captured, local=local, number=number, inner=inner, nothing=nothing)
+        ready.set()
+        done.wait(10)
+        return local, inner
+
+    thread = threading.Thread(target=work, args=(Thing(), Thing()))
+    thread.start()
+    ready.wait(10)
+    with Alone():
+        frame = stacks()[thread.ident]
+        while frame.f_code is not work.__code__:
+            frame = frame.f_back
+        found = dict(Locals().of(frame))
+        del frame
+    done.set()
+    thread.join()
+    for name, value in expected.items():
+        assert found[name] is value
+    assert "unset" not in found
+
+
+def test_reading_keeps_nothing_alive():
+    ready, dropped, done = threading.Event(), threading.Event(), threading.Event()
+    state = {}
+
+    def work():
+        batch = Thing()
+        state["ref"] = weakref.ref(batch)
+        state["ready"] = True
+        ready.set()
+        dropped.wait(10)
+        del batch
+        state["alive"] = state["ref"]() is not None
+        done.set()
+
+    reader = Locals()
+    thread = threading.Thread(target=work)
+    thread.start()
+    ready.wait(10)
+    seen = False
+    for _ in range(50):
+        with Alone():
+            frame = stacks()[thread.ident]
+            while frame.f_code is not work.__code__:
+                frame = frame.f_back
+            for name, _value in reader.of(frame):
+                seen = seen or name == "batch"
+            del frame, _value
+    dropped.set()
+    done.wait(10)
+    thread.join()
+    assert seen
+    assert state["alive"] is False
+
+
+def test_thread_names_come_from_the_table():
+    ready, done = threading.Event(), threading.Event()
+
+    def work():
+        ready.set()
+        done.wait(10)
+
+    thread = threading.Thread(target=work, name="loader \x1b[2J")
+    thread.start()
+    ready.wait(10)
+    names = thread_names()
+    done.set()
+    thread.join()
+    assert names[thread.ident] == "loader \x1b[2J"
+    assert names[threading.main_thread().ident] == ""
+
+
+def test_slot_names_put_cells_behind_plain_variables():
+    def outer(a):
+        b = 1
+
+        def inner():
+            return a, b
+
+        return inner
+
+    assert sorted(slot_names(outer.__code__)) == ["a", "b", "inner"]
+
+
+def _interpreters():
+    root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    for version in VERSIONS:
+        found = sorted(root.glob(version + ".*/bin/python"))
+        yield pytest.param(found[0] if found else None, id=version)
+
+
+PROBE = """
+    import importlib.util, sys, threading
+    spec = importlib.util.spec_from_file_location("frames", sys.argv[1])
+    frames = importlib.util.module_from_spec(spec); spec.loader.exec_module(frames)
+    reader = frames.Locals()
+    assert reader.usable or (3, 11) <= sys.version_info < (3, 11, 2), reader.reason
+    class Thing: pass
+    def work(ready, done, a, captured, *rest, key=None, **more):
+        x, y, z = Thing(), (1, 2), [3]
+        inner = lambda: (captured, x)
+        for i in range(3): pass
+        expected.update(locals())
+        ready.set(); done.wait(10)
+        return inner
+    def gen():
+        g = Thing(); expected["g"] = g
+        yield g
+    expected = {}
+    if reader.usable:
+        ready, done = threading.Event(), threading.Event()
+        thread = threading.Thread(target=work, args=(ready, done, Thing(), Thing(), 5), kwargs={"key": 1, "other": 2})
+        thread.start(); ready.wait(10)
+        frame = frames.stacks()[thread.ident]
+        while frame.f_code is not work.__code__: frame = frame.f_back
+        found = dict(reader.of(frame))
+        done.set(); thread.join()
+        assert set(found) == set(expected), (set(found), set(expected))
+        assert all(found[k] is v for k, v in expected.items())
+        g = gen(); thing = next(g)
+        assert dict(reader.of(g.gi_frame))["g"] is thing
+    print("fine")
+"""
+
+
+@pytest.mark.parametrize("python", _interpreters())
+def test_every_interpreter_calibrates(python):
+    if python is None:
+        pytest.skip("this CPython is not installed")
+    code = textwrap.dedent(PROBE)
+    done = subprocess.run([python, "-c", code, FRAMES], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "fine\n", done.stderr
+
+
+def test_an_unknown_layout_is_a_reason_and_no_guess(monkeypatch):
+    monkeypatch.setattr("tensortui.agent.frames._probe", lambda *_: None)
+    reader = Locals()
+    assert not reader.usable
+    assert reader.reason
+    monkeypatch.setattr("tensortui.agent.frames._probe", lambda *_: (24, 8))
+    assert not Locals().usable
+
+
+def test_early_311_is_left_alone(monkeypatch):
+    monkeypatch.setattr(sys, "version_info", (3, 11, 1, "final", 0))
+    assert not Locals().usable

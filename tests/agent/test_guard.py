@@ -1,0 +1,162 @@
+import gc
+import subprocess
+import sys
+import textwrap
+import threading
+
+import pytest
+import torch
+
+from tensortui.agent.guard import Alone, Backward
+
+
+@pytest.fixture
+def settings():
+    """The interval and the collector, put back whatever a test does."""
+    interval, enabled = sys.getswitchinterval(), gc.isenabled()
+    yield
+    sys.setswitchinterval(interval)
+    (gc.enable if enabled else gc.disable)()
+
+
+@pytest.mark.parametrize("microseconds", [1, 5, 777, 1234, 5000, 33_333, 1_000_001])
+def test_the_switch_interval_is_put_back_exactly(settings, microseconds):
+    sys.setswitchinterval((microseconds + 0.5) / 1e6)
+    before = sys.getswitchinterval()
+    for _ in range(5):
+        with Alone():
+            assert sys.getswitchinterval() != before
+    assert sys.getswitchinterval() == before
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_both_settings_are_put_back_after_an_error(settings, enabled):
+    (gc.enable if enabled else gc.disable)()
+    before = sys.getswitchinterval()
+    with pytest.raises(ZeroDivisionError), Alone():
+        assert not gc.isenabled()
+        1 / 0  # noqa: B018
+    assert gc.isenabled() is enabled
+    assert sys.getswitchinterval() == before
+
+
+def test_no_other_thread_runs_inside(settings):
+    sys.setswitchinterval(0.005)
+    ticks, stop = [0], []
+
+    def tick():
+        while not stop:
+            ticks[0] += 1
+
+    threads = [threading.Thread(target=tick) for _ in range(3)]
+    for one in threads:
+        one.start()
+    moved = 0
+    for _ in range(50):
+        with Alone(0.003) as alone:
+            start = ticks[0]
+            while not alone.over():
+                pass
+            moved += ticks[0] != start
+    stop.append(True)
+    for one in threads:
+        one.join()
+    assert moved == 0
+
+
+def test_a_backward_in_another_thread_is_seen():
+    backward = Backward(sys.modules)
+    assert backward.known
+    inside, go_on, seen = threading.Event(), threading.Event(), []
+
+    def hook(grad):
+        inside.set()
+        go_on.wait(10)
+        return grad
+
+    def train():
+        x = torch.ones(3, requires_grad=True)
+        y = x * 2
+        y.register_hook(hook)
+        y.sum().backward()
+
+    thread = threading.Thread(target=train)
+    with Alone():
+        assert not backward.running()
+    thread.start()
+    inside.wait(10)
+    with Alone():
+        seen.append(backward.running())
+    go_on.set()
+    thread.join()
+    with Alone():
+        assert not backward.running()
+    assert seen == [True]
+
+
+def test_without_entry_points_nothing_is_known():
+    assert not Backward({}).known
+
+
+STRESS = """
+    import sys, threading, time, torch
+    sys.path.insert(0, {here!r})
+    import gc
+    from tensortui.agent.census import Census, Context
+    from tensortui.agent import graph
+    torch.set_num_threads(1)
+    census = Census(time.monotonic)
+    census.base = torch._C.TensorBase
+    todo = [census.base]
+    while todo:
+        kind = todo.pop(); census.types.ids.add(id(kind)); todo += type.__subclasses__(kind)
+    stop, passes, found = [], [0], [0]
+    roots = []
+    def read():
+        while not stop:
+            for root in list(roots):
+                census.track(root)
+            root = None
+            context = Context(torch, census, [])
+            for _ in graph.discover(context): pass
+            found[0] += len(context.found)
+            for _ in graph.walk(context, None, 10_000): pass
+            passes[0] += 1
+            while census.bury(): pass
+    def steps(seconds):
+        torch.manual_seed(0)
+        p = torch.randn(16, requires_grad=True)
+        end, grads = time.monotonic() + seconds, None
+        while time.monotonic() < end:
+            y = p
+            for place in range(300):
+                y = y.sigmoid()
+                if place % 50 == 0: roots.append(y)
+            loss = y.sum()
+            roots.append(loss)
+            if len(found) % 3 == 0: time.sleep(0.001)  # reads happen before a backward as well as beside it
+            found.append(0)
+            del y
+            p.grad = None
+            loss.backward()
+            roots.clear()
+            if grads is None: grads = p.grad.clone()
+            assert torch.equal(grads, p.grad)
+        return grads
+    quiet = steps(0.2)
+    reader = threading.Thread(target=read); reader.start()
+    loud = steps({seconds})
+    stop.append(True); reader.join()
+    assert torch.equal(quiet, loud)
+    print("passes", passes[0], "found", found[0], "steps", len(found))
+    assert passes[0] > 10 and found[0] > 100
+"""
+
+
+@pytest.mark.slow
+def test_reading_at_full_rate_beside_backward_survives():
+    here = str(__import__("pathlib").Path(__file__).parents[2])
+    code = textwrap.dedent(STRESS).format(here=here, seconds=15)
+    done = subprocess.run([sys.executable, "-W", "ignore", "-X", "faulthandler", "-c", code], capture_output=True,
+                          text=True, timeout=100, check=False)  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]

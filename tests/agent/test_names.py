@@ -1,0 +1,336 @@
+import collections
+import gc
+import sys
+import threading
+import time
+import types
+import weakref
+
+import pytest
+import torch
+
+from tensortui.agent import containers, walk
+from tensortui.agent.guard import Alone
+
+TOUCHED = []
+
+
+class Liar:
+    """Everything about it that Python code can decide is a lie that gets noticed."""
+
+    __hash__ = object.__hash__
+
+    def __init__(self, held):
+        self.held = held
+
+    @property
+    def __class__(self):
+        TOUCHED.append("__class__")
+        return torch.Tensor
+
+    def __getattr__(self, name):
+        TOUCHED.append(name)
+        raise RuntimeError("no")
+
+    def __eq__(self, other):
+        TOUCHED.append("__eq__")
+        raise RuntimeError("no")
+
+
+class LoudDict(dict):
+    def __getattribute__(self, name):
+        TOUCHED.append("dict." + name)
+        return super().__getattribute__(name)
+
+    def items(self):
+        TOUCHED.append("items")
+        raise RuntimeError("no")
+
+    keys = values = __iter__ = __len__ = __getitem__ = items
+
+
+class LoudList(list):
+    def __iter__(self):
+        TOUCHED.append("iter")
+        raise RuntimeError("no")
+
+    __len__ = __getitem__ = __reversed__ = __iter__
+
+
+class Spy(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        TOUCHED.append(getattr(func, "__name__", str(func)))
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+class LoudMeta(type):
+    def __hash__(cls):
+        TOUCHED.append("hash")
+        return 1
+
+    def __eq__(cls, other):
+        TOUCHED.append("metaclass eq")
+        return False
+
+
+class Loud(metaclass=LoudMeta):
+    def __init__(self, held):
+        self.held = held
+
+
+class Slotted:
+    __slots__ = ("cache", "unset")
+
+
+Pair = collections.namedtuple("Pair", "left right")
+
+
+@pytest.fixture
+def program():
+    """A module of the program's own, into which a test puts what it likes."""
+    module = types.ModuleType("program")
+    module.__file__ = "/somewhere/program.py"
+    sys.modules["program"] = module
+    yield module
+    del sys.modules["program"]
+
+
+def t(number=1):
+    return torch.zeros(number)
+
+
+def test_what_hangs_in_containers_and_objects(agent, program):
+    slotted = Slotted()
+    slotted.cache = t()
+    program.trainer = types.SimpleNamespace(logs={"val_logits": [t() for _ in range(3)]})
+    program.ordered = collections.OrderedDict(a=t())
+    program.by_default = collections.defaultdict(list, {("layer", 3): [t()]})
+    program.queue = collections.deque([t(), t()])
+    program.pair = Pair(t(), (t(),))
+    program.slotted = slotted
+    program.bag = {t()}
+    found = agent().names()
+    assert found.of(program.trainer.logs["val_logits"][2]) == (["program.trainer.logs['val_logits'][2]"], "other")
+    assert found.of(program.ordered["a"])[0] == ["program.ordered['a']"]
+    assert found.of(program.by_default["layer", 3][0])[0] == ["program.by_default[('layer', 3)][0]"]
+    assert found.of(program.queue[1])[0] == ["program.queue[1]"]
+    assert found.of(program.pair.left)[0] == ["program.pair.left"]
+    assert found.of(program.pair.right[0])[0] == ["program.pair.right[0]"]
+    assert found.of(slotted.cache)[0] == ["program.slotted.cache"]
+    assert found.of(next(iter(program.bag)))[0] == ["program.bag{0}"]
+
+
+def test_closures_partials_and_bound_methods_lead_on(agent, program):
+    def outer():
+        kept = t()
+        return (lambda: kept), kept
+
+    program.function, kept = outer()
+    box = types.SimpleNamespace(inside=t())
+    program.partial = __import__("functools").partial(print, box)
+    found = agent().names()
+    assert any("closure" in name for name in found.of(kept)[0])
+    assert any(name.startswith("program.partial.args[0]") for name in found.of(box.inside)[0])
+
+
+def test_no_code_of_the_target_runs(agent, program):
+    spy = torch.zeros(1024).as_subclass(Spy)
+    held = [t() for _ in range(6)]
+    program.liar = Liar(held[0])
+    program.loud_dict = LoudDict(a=held[1])
+    program.loud_list = LoudList([held[2]])
+    program.spy = spy
+    program.loud = Loud(held[3])
+    program.many = [Loud(None), held[4]]
+    program.keyed = {Liar(None): held[5]}
+    TOUCHED.clear()
+    found = agent().names()
+    assert TOUCHED == []
+    assert [found.of(one)[0] != [] for one in held] == [True] * 6
+    assert found.of(spy)[0][0] == "program.spy"
+    assert found.of(held[5])[0][0] == "program.keyed[<Liar>]"
+    TOUCHED.clear()
+
+
+def test_modules_optimizers_and_gradients(agent, program):
+    model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.BatchNorm1d(3))
+    model.tied = model[0]
+    head = torch.nn.Linear(4, 3, bias=False)
+    head.weight = model[0].weight
+    model.head = head
+    optimizer = torch.optim.AdamW(model.parameters(), lr=torch.tensor(0.1))
+    model[:2](torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+    program.holder = types.SimpleNamespace(net=model)
+    program.net = model
+    program.optimizer = optimizer
+    found = agent().names()
+    weight = model[0].weight
+    assert found.of(weight) == (["program.net.0.weight", "program.net.head.weight"], "parameter")
+    assert found.of(model[1].running_mean) == (["program.net.1.running_mean"], "buffer")
+    assert found.of(optimizer.state[weight]["exp_avg"]) == (["exp_avg of program.net.0.weight"], "optimizer")
+    assert found.of(optimizer.param_groups[0]["lr"]) == (["lr of AdamW.param_groups[0]"], "optimizer")
+    assert found.of(weight.grad) == (["program.net.0.weight.grad"], "gradient")
+
+
+def test_names_are_the_same_in_every_pass(agent, program):
+    program.model = torch.nn.Sequential(*[torch.nn.Linear(2, 2) for _ in range(20)])
+    one = agent()
+    first = {number: entry[1] for number, entry in one.names().context.found.items()}
+    second = {number: entry[1] for number, entry in one.names().context.found.items()}
+    assert all(second[number] == names for number, names in first.items())
+
+
+def test_a_module_that_no_variable_leads_to_is_named_by_its_class(agent):
+    class Hidden(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = torch.nn.Linear(2, 2)
+
+    keep = iter([Hidden()])  # nothing looks into an iterator
+    found = agent().names()
+    weight = next(keep).inner.weight
+    assert found.of(weight) == (["Hidden.inner.weight"], "parameter")
+
+
+def test_local_variables_name_their_thread_function_and_line(agent):
+    ready, done, box = threading.Event(), threading.Event(), []
+
+    def step():
+        row, captured = t(), t()
+        batch = {"x": t()}
+        box.extend([row, captured, batch["x"]])
+
+        def use():
+            return captured
+
+        ready.set()
+        done.wait(10)
+        return row, use
+
+    thread = threading.Thread(target=step, name="loader")
+    thread.start()
+    ready.wait(10)
+    found = agent().names()
+    first = found.of(box[0])
+    names = [name for one in box for name in found.of(one)[0]]
+    done.set()
+    thread.join()
+    line = step.__code__.co_firstlineno
+    own = [name for name in names if " @ step() test_names.py:" in name]
+    assert {"row", "captured", "batch['x']"} <= {name.split(" @ ")[0] for name in own}
+    assert all(name.endswith(" [loader]") for name in own)
+    assert line < int(own[0].split(":")[1].split()[0]) < line + 20
+    assert first[1] == "input"
+
+
+def test_a_pass_keeps_nothing_alive(agent, program):
+    program.things = [types.SimpleNamespace(tensor=t()) for _ in range(3000)]
+    one = agent()
+    late = []
+
+    def drop():
+        if program.things:
+            ref = weakref.ref(program.things.pop().tensor)
+            if ref() is not None:
+                late.append(ref)
+
+    del_count = len(program.things)
+    one.names(during=drop)
+    assert len(program.things) < del_count
+    assert late == []
+
+
+def test_containers_that_change_meanwhile_do_no_harm(agent, program):
+    program.things = {number: [t()] for number in range(2000)}
+    stop = []
+
+    def change():
+        number = 2000
+        while not stop:
+            program.things[number] = [t()]
+            program.things.pop(number - 2000, None)
+            number += 1
+            if not number % 50:
+                time.sleep(0)
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        one = agent()
+        for _ in range(3):
+            assert one.names().complete
+    finally:
+        stop.append(True)
+        thread.join()
+
+
+def test_cycles_end_and_too_much_is_said(agent, program, monkeypatch):
+    loop = [t()]
+    loop.append(loop)
+    program.loop = loop
+    assert agent().names().of(loop[0])[0] == ["program.loop[0]"]
+    monkeypatch.setattr(walk, "MAX_ENTRIES", 500)
+    program.many = [[t()] for _ in range(2000)]
+    assert any("more objects" in reason for reason in agent().names().context.reasons)
+
+
+def test_long_containers_are_read_at_both_ends(monkeypatch):
+    monkeypatch.setattr(containers, "HEAD", 10)
+    monkeypatch.setattr(containers, "TAIL", 5)
+    kinds = containers.Kinds([(torch._C.TensorBase, containers.TENSOR)])
+    things = [[number] for number in range(100)]
+    for kind, thing in (
+        (containers.LIST, things),
+        (containers.DEQUE, collections.deque(things)),
+        (containers.DICT, dict(enumerate(things))),
+    ):
+        entries = list(containers.children(thing, kind, kinds))
+        assert [key for _, key, _ in entries] == [*range(10), *range(99, 94, -1)]
+        assert all(child == [key] for _, key, child in entries)
+
+
+def test_attributes_are_not_laid_out_anew_for_nothing():
+    class Plain:
+        def __init__(self):
+            self.number = 1
+            self.text = "x"
+
+    plain = Plain()
+    before = len(gc.get_referents(plain))
+    kinds = containers.Kinds([])
+    assert containers.children(plain, kinds.of(plain), kinds) is None
+    assert len(gc.get_referents(plain)) == before
+
+
+def test_a_property_called_dict_is_not_run():
+    class Odd:
+        @property
+        def __dict__(self):
+            raise AssertionError("user code ran")
+
+    assert containers.instance_dict(Odd()) is None
+
+
+def test_no_piece_is_long(agent, program):
+    program.model = torch.nn.Sequential(*[torch.nn.Linear(2, 2) for _ in range(500)])
+    longest = []
+
+    class Timed(Alone):
+        def __enter__(self):
+            self.count = 0
+            return super().__enter__()
+
+        def over(self):
+            self.count += 1
+            longest.append(self.count)
+            return True  # the time is always up: every piece must still get on
+
+    original = walk.Alone
+    walk.Alone = Timed
+    try:
+        assert agent().names().of(program.model[499].weight)[0] == ["program.model.499.weight"]
+    finally:
+        walk.Alone = original
+    assert max(longest) == 1
