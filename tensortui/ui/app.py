@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 from textual import work
 from textual.app import App
 from textual.binding import Binding, BindingType
+from textual.scrollbar import ScrollBar, ScrollBarRender
 
 from tensortui.analysis.text import safe
 from tensortui.errors import TensortuiError
@@ -39,11 +40,25 @@ class Picker:
     attach: Callable[[int], Awaitable[Source]]
 
 
+class PlainBars(ScrollBarRender):
+    """Scroll bars of whole cells, for terminals without block characters."""
+
+    VERTICAL_BARS: ClassVar[list[str]] = [" "] * len(ScrollBarRender.VERTICAL_BARS)
+    HORIZONTAL_BARS: ClassVar[list[str]] = [" "] * len(ScrollBarRender.HORIZONTAL_BARS)
+
+
 class TensortuiApp(App[None]):
     """Shows a source; without one, lets a process be picked first."""
 
     TITLE = "tensortui"
-    CSS = "Screen { background: $background; } Toast { background: $panel; }"
+    CSS = """
+    Toast { background: $panel; }
+    SearchIcon { display: none; }
+    TensortuiApp.-ascii Inspector { border-left: ascii $border; }
+    TensortuiApp.-ascii Inspector.-below { border-left: none; border-top: ascii $border; }
+    TensortuiApp.-ascii OutputPane, TensortuiApp.-ascii #detail { border-top: ascii $border; }
+    TensortuiApp.-ascii ConfirmScreen Vertical { border: ascii $border; }
+    """
     COMMANDS: ClassVar[set[Any]] = {Commands}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q,ctrl+q", "quit", "Quit", id="app.quit", tooltip="leave; the program goes on undisturbed"),
@@ -77,6 +92,8 @@ class TensortuiApp(App[None]):
         self.picker = picker
         self.log_path = log
         self.glyphs = glyphs.choose(glyphs.ascii_only(os.environ) if ascii_only is None else ascii_only)
+        self.set_class(self.glyphs is glyphs.ASCII, "-ascii")
+        ScrollBar.renderer = PlainBars if self.glyphs is glyphs.ASCII else ScrollBarRender
         self.clock = clock
         self.feed: Feed | None = None
         for theme in THEMES:

@@ -76,16 +76,16 @@ class Lines:
         account = self.rows.accounts.account(storage.id)
         return [self._mark(mark), ("  ", ""), *self._bar(storage.bytes, used_share(storage, account), layout)]
 
-    def _bar(self, size: int | None, share: float | None, layout: Layout) -> Line:
+    def _bar(self, size: int | None, share: float | None, layout: Layout, style: str = "") -> Line:
         filled, rest = self.glyphs.bar(share, layout.bar)
-        style = "low" if share is not None and share < 0.5 else "bar"
+        style = style or ("low" if share is not None and share < 0.5 else "bar")
         pieces: Line = [
             (format_bytes(size).rjust(10) + " ", "bytes"),
             (filled, style),
             (rest, "rest"),
         ]
         if layout.bar >= 8:
-            pieces.append((f" {short_share(share):>5} ", "dim"))
+            pieces.append((f" {short_share(share):>5} ", "dim" if share is not None else "rest"))
         pieces.append((" ", ""))
         return pieces
 
@@ -100,7 +100,7 @@ class Lines:
 
     def _style(self, tensor: Tensor, column: Column, mark: str) -> str:
         if mark == "gone":
-            return "gone"
+            return "gone" if column is NAME else "dim"
         if column is CATEGORY:
             return tensor.category if tensor.category in self.glyphs.category else ""
         if column is NAME:
@@ -115,7 +115,7 @@ class Lines:
         if self.rows.group_by != STORAGE:
             size = self.rows.group_bytes(key)
             whole = self.rows.accounts.totals.bytes
-            pieces += self._bar(size, size / whole if whole else 0.0, layout)
+            pieces += self._bar(size, size / whole if whole else 0.0, layout, "bar")
             glyph = f"{self.glyphs.category[key]} " if key in self.glyphs.category else ""
             style = key if key in self.glyphs.category else "name"
             pieces += [(glyph + show(str(key), self.glyphs), style), (f"   {tensors_text(len(members))}", "dim")]

@@ -21,17 +21,21 @@ def cells(pieces: Iterable[Piece]) -> int:
     return sum(width(text) for text, _ in pieces)
 
 
-def spread(left: Sequence[Sequence[Piece]], right: Sequence[Sequence[Piece]], room: int, gap: str = "  ") -> Content:
+def spread(
+    left: Sequence[Sequence[Piece]], right: Sequence[Sequence[Piece]], room: int, gap: str = "  ", *, keep: int = 99
+) -> Content:
     """Groups of pieces at both ends of a line of `room` cells.
 
     Each side is ordered by importance, from its end of the line inwards; what does not fit is left out, the right
-    side's last groups before the left side's.
+    side's last groups before the left side's, except that the left side first gives way down to `keep` groups.
     """
     lefts, rights = list(left), list(right)
 
     def total() -> int:
         return sum(cells(group) + len(gap) for group in (*lefts, *rights))
 
+    while total() > room and len(lefts) > keep:
+        lefts.pop()
     while total() > room and len(rights) > 1:
         rights.pop()
     while total() > room and len(lefts) > 1:

@@ -103,7 +103,7 @@ class Rows:
         """
         self._drop_ghosts()
         kept: dict[int | None, Storage] = dict(self._ghost_storages)
-        kept.update(storages or {})
+        kept.update((storages or {}).items())
         self._ghost_storages = {t.storage: kept[t.storage] for t in ghosts if t.storage in kept}
         for tensor in ghosts:
             key = self.key_of(tensor)

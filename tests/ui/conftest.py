@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import difflib
-import html
 import os
-import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,25 +18,9 @@ for _name in ("NO_COLOR", "TEXTUAL_THEME", "TEXTUAL_FILTERS", "TEXTUAL_COLOR_SYS
 
 import pytest  # noqa: E402
 import pytest_textual_snapshot as pts  # noqa: E402
+from picture_text import svg_text  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2] / "snapshots" / "screens"
-TEXT = re.compile(r'<text class="(?!\S*title)[^"]*"[^>]*? x="([\d.]+)" y="([\d.]+)"[^>]*>(.*?)</text>', re.DOTALL)
-CELL = 12.2
-
-
-def svg_text(svg: str) -> list[str]:
-    """The lines of text of a picture."""
-    rows: dict[float, dict[int, str]] = {}
-    for x, y, text in TEXT.findall(svg):
-        shown = html.unescape(text).replace("\xa0", " ").rstrip("\n")
-        rows.setdefault(float(y), {})[round(float(x) / CELL)] = shown
-    lines = []
-    for y in sorted(rows):
-        line = ""
-        for x in sorted(rows[y]):
-            line = line.ljust(x) + rows[y][x]
-        lines.append(line.rstrip())
-    return lines
 
 
 class ScreensExtension(pts.SVGImageExtension):

@@ -29,9 +29,9 @@ def test_a_shared_storage_and_a_kept_one() -> None:
     b.add("x.t()", (32, 32), storage=shared, strides=(1, 32))
     b.add("row", (4096,), device="cpu", storage=b.storage(64 << 20, "cpu"))
     assert drawn(b.sample(), 80) == [
-        " ▾  64.00 MiB ╸┄┄┄┄ cpu  1 tensor  ▲! kept by a view of 16.00 KiB",
+        " ▼  64.00 MiB ╸┄┄┄┄ cpu  1 tensor  ▲! kept by a view of 16.00 KiB",
         "                      row                    (4096,)          f32   · other",
-        " ▾   4.00 KiB ━━━━━ cuda:0  2 tensors",
+        " ▼   4.00 KiB ━━━━━ cuda:0  2 tensors",
         "                      x                      (32, 32)         f32   · other",
         "                      x.t()                  (32, 32)         f32   · other",
     ]

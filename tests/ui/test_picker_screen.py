@@ -92,7 +92,7 @@ async def test_the_list_keeps_the_highlighted_process() -> None:
         held = listing.get_option_at_index(listing.highlighted or 0).id
         picked.listed.pop(0)
         await pilot.press("r")
-        await until(pilot, lambda: listing.option_count == len([p for p in picked.listed if p.torch]))
+        await until(pilot, lambda: listing.option_count == len([p for p in picked.listed if p.torch is not False]))
         assert listing.get_option_at_index(listing.highlighted or 0).id == held
 
 

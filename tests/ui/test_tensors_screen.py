@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from picture_text import svg_text
 from textual.pilot import Pilot
 from textual.widgets import Static
 from ui_data import HOSTILE, NOW, Played, after, hostile, many, tensor, training
@@ -397,3 +398,20 @@ async def test_every_binding_has_an_id_and_a_tooltip() -> None:
             assert binding.id and binding.tooltip, binding  # type: ignore[union-attr]
             ids.append(binding.id)  # type: ignore[union-attr]
     assert len(set(ids)) == len(ids)
+
+
+async def test_ascii_only_means_the_whole_screen() -> None:
+    async def connect() -> Played:
+        return Played(training())
+
+    app = TensortuiApp(connect, clock=Clock(), ascii_only=True)
+    async with app.run_test(size=(80, 24)) as pilot:
+        while not isinstance(app.screen, TensorsScreen) or app.feed is None or app.feed.sample is None:
+            await pilot.pause(0.01)
+        app.screen.tick()
+        for keys in ((), ("i",), ("o",), ("D",)):
+            await pilot.press(*keys)
+            await pilot.pause()
+            lines = app.export_screenshot(simplify=True)
+            text = "".join(svg_text(lines))
+            assert text.isascii(), sorted({char for char in text if not char.isascii()})

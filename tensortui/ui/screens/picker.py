@@ -89,9 +89,9 @@ def line(process: ProcessLike, room: int, glyphs: Glyphs) -> Content:
         "threads": "" if process.threads is None else str(process.threads),
         "GPU memory": NO_GPU if process.gpu_memory is None else format_bytes(process.gpu_memory),
         "torch": "n/a" if process.torch is None else "yes" if process.torch else "no",
-        "attach": "running" if process.agent else "ready" if process.attachable else "cannot",
+        "attach": "agent in" if process.agent else "ready" if process.attachable else "cannot",
     }
-    styles = {"running": "$primary", "ready": "$success", "cannot": "$error"}
+    styles = {"agent in": "$primary", "ready": "$success", "cannot": "$error"}
     pieces: list[Piece] = [(" ", "")]
     for title, width, right in columns(room):
         style = "$strong" if title == "pid" else styles.get(values[title], "") if title == "attach" else ""
@@ -112,7 +112,10 @@ class PickerScreen(Screen[None]):
         .line { height: 1; text-wrap: nowrap; }
         #title { background: $panel; }
         #heading { background: $panel; }
-        #list { height: 1fr; border: none; padding: 0; background: $surface; scrollbar-size-vertical: 1; }
+        #list {
+            height: 1fr; border: none; padding: 0; background: $surface; background-tint: $background 0%;
+            scrollbar-size-vertical: 1;
+        }
         #list > .option-list--option { padding: 0; }
         #list > .option-list--option-highlighted { background: $cursor; color: $strong; text-style: none; }
         #detail { height: auto; min-height: 2; max-height: 8; padding: 0 1; border-top: solid $border; }

@@ -54,11 +54,11 @@ class FilterBar(Horizontal):
         Entry:focus { border: none; }
         .word { width: auto; color: $dim; }
         .text { width: 1fr; text-wrap: nowrap; text-overflow: ellipsis; }
-        .facts { width: auto; }
+        .facts { width: auto; text-wrap: nowrap; text-overflow: ellipsis; }
     }
     FilterBar.-typing Entry { display: block; }
     FilterBar.-typing .text { display: none; }
-    FilterBar.-typing .facts { max-width: 50%; }
+    FilterBar.-typing .facts { max-width: 76%; }
     """
 
     def __init__(self, glyphs: Glyphs) -> None:

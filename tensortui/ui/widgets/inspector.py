@@ -152,10 +152,16 @@ class Inspector(VerticalScroll, can_focus=False):
         self._inspection = Inspection(rows, glyphs)
         self._text = Static("", markup=False)
         self._shown: object = None
+        self._record: Tensor | Storage | None = None
 
     def compose(self) -> Iterator[Static]:
         """One text that scrolls."""
         yield self._text
+
+    def on_resize(self) -> None:
+        """Write for the new width."""
+        if self._record is not None:
+            self.show_record(self._record)
 
     def _room(self) -> int:
         return max((self.size.width or 46) - 1, 24)
@@ -168,6 +174,7 @@ class Inspector(VerticalScroll, can_focus=False):
             self._text.update(self._inspection.of_storage(record, self._room()))
         else:
             self._text.update(content([(" select a tensor or a storage to see its details\n", "$dim")]))
+        self._record = record
         shown = (type(record), record.id if record is not None else None)
         if shown != self._shown:
             self._shown = shown

@@ -91,5 +91,5 @@ def status(feed: Feed, now: float, glyphs: Glyphs, room: int) -> Content:
     over = sample.cost.share > sample.cost.budget * 1.5
     if feed.ended is None:
         right.append([("costs it ", "$dim"), (format_share(sample.cost.share), "bold $warning" if over else "")])
-    # The freshness stands at the right end, and is the last to give way.
-    return spread(left, right, room)
+    # The freshness stands at the right end and is the last to give way; versions are the first.
+    return spread(left, right, room, keep=4)

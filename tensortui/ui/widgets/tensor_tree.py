@@ -53,7 +53,7 @@ class TensorTree(ScrollView, can_focus=True):
         .tree--hit { color: $strong; text-style: underline; }
         .tree--new { color: $success; text-style: bold; }
         .tree--changed { color: $accent; }
-        .tree--gone { color: $error; text-style: strike; }
+        .tree--gone { color: $error; }
         .tree--parameter { color: $cat-parameter; }
         .tree--buffer { color: $cat-buffer; }
         .tree--optimizer { color: $cat-optimizer; }
