@@ -68,21 +68,23 @@ class Case:
         assert text.isascii()
         return json.loads(text)
 
-    def follow(self, interval: float, samples: int) -> list[Sample]:
-        """Take so many samples, one every `interval` seconds, as a viewer on screen does."""
+    def follow(self, interval: float, samples: int, until: str) -> None:
+        """Take so many samples or more, one every `interval` seconds, until a tensor's name began with `until`."""
 
-        async def take() -> list[Sample]:
+        async def take() -> None:
             source = await self.source()
             await source.set_interval(interval)
-            taken: list[Sample] = []
+            taken, seen = 0, False
             async for update in source.updates():
                 assert isinstance(update, Sample), update
-                taken.append(update)
-                if len(taken) == samples:
+                taken += 1
+                seen = seen or any(
+                    name.startswith(until) for tensor in update.tensors.values() for name in tensor.names
+                )
+                if seen and taken >= samples:
                     break
-            return taken
 
-        return self._loop.run_until_complete(take())
+        self._loop.run_until_complete(take())
 
     def close(self) -> tuple[str, str]:
         """Detach, see that the program lives on, end it; returns the rest of its stdout, and what stderr got."""
