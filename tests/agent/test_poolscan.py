@@ -1,0 +1,53 @@
+"""The pool scan finds exactly what lives, on every CPython found, and says so where it cannot."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PYTHONS = [sys.executable, *map(str, sorted(Path.home().glob(".pyenv/versions/3.[0-9]*/bin/python")))]
+CODE = """
+import collections, gc, sys, weakref
+sys.path.insert(0, {root!r})
+from tensortui.agent.poolscan import PoolScanner
+class Plain:
+    def __init__(self, count):
+        for number in range(count):
+            setattr(self, "a%d" % number, number)
+class Slotted:
+    __slots__ = ("a", "__weakref__")
+decoys = [5, Plain, {{5: Plain}}, {{7, Plain}}, [1, Plain] * 100]
+things = [Plain(number % 40) for number in range(2000)] + [Slotted() for _ in range(2000)]
+gc.freeze()
+things += [Plain(3) for _ in range(500)]
+del things[::3]
+scanner = PoolScanner()
+found = collections.deque()
+if not scanner.reason:
+    for _ in scanner.scan([weakref.ref(Plain), weakref.ref(Slotted)], found, collections.deque()):
+        pass
+    assert {{id(ref()) for ref in found}} == set(map(id, things)), (len(found), len(things))
+print(scanner.reason)
+"""
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_exactly_the_live_objects_are_found(python: str, root: Path) -> None:
+    code = "import sys; print(sys.version_info >= (3, 9))"
+    version = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
+    if version.stdout.strip() != "True":
+        pytest.skip("older than Python 3.9, or does not run")
+    done = subprocess.run([python, "-c", CODE.format(root=str(root))], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("\n", "")
+
+
+def test_another_allocator_is_told_apart(root: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", CODE.format(root=str(root))],
+        capture_output=True, text=True, check=False, env={"PYTHONMALLOC": "malloc"},
+    )  # fmt: skip
+    assert done.stderr == ""
+    assert "the allocator's layout is not the expected one" in done.stdout
