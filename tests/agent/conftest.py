@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import socket
 import subprocess
 import sys
@@ -124,3 +125,14 @@ def program(
 @pytest.fixture
 def connect() -> type[Client]:
     return Client
+
+
+@pytest.fixture
+def agent() -> Any:
+    """The class that runs discovery on this very process, without the agent's loop."""
+    spec = importlib.util.spec_from_file_location("in_process", Path(__file__).with_name("in_process.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.Agent

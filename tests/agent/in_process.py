@@ -1,0 +1,73 @@
+"""Discovery without the agent's loop: a census of this very process, and passes run in a thread of their own."""
+
+import gc
+import threading
+import time
+
+import torch
+
+from tensortui.agent import containers, graph, names
+from tensortui.agent.census import Census, Context
+from tensortui.wire.messages import CATEGORIES
+
+
+class Agent:
+    """What the agent does of discovery, without its loop."""
+
+    def __init__(self):
+        self.census = Census(time.monotonic)
+        self.census.base = base = torch._C.TensorBase
+        todo = [base]
+        while todo:
+            kind = todo.pop()
+            self.census.types.ids.add(id(kind))
+            todo += type.__subclasses__(kind)
+        bags = ((torch.nn.Module, self.census.modules), (torch.optim.Optimizer, self.census.optimizers))
+        for thing in gc.get_objects():
+            order = containers.type_mro(type(thing))
+            for base, into in bags:
+                if any(one is base for one in order):
+                    into.add(thing)
+            if id(type(thing)) in self.census.types.ids:
+                self.census.track(thing)
+
+    def run(self, work, during=None):
+        """Run a pass to its end in another thread; return what it returned. `during` runs after each piece."""
+        box = []
+
+        def drive():
+            try:
+                while True:
+                    next(work)
+                    if during is not None:
+                        during()
+            except StopIteration as end:
+                box.append(end.value)
+
+        thread = threading.Thread(target=drive)
+        thread.start()
+        thread.join()
+        return box[0]
+
+    def names(self, during=None):
+        """Run a names pass; what it found is told by `of`."""
+        self.context = Context(torch, self.census, [])
+        self.complete = self.run(names.discover(self.context), during)
+        return self
+
+    def saved(self):
+        """Run a graph pass."""
+        self.context = Context(torch, self.census, [])
+        self.complete = self.run(graph.discover(self.context))
+        return self
+
+    def graph(self, roots=None, limit=10_000):
+        """Return the body of the graph message."""
+        self.context = Context(torch, self.census, [])
+        tracked = None if roots is None else [self.census.track(one).id for one in roots]
+        return self.run(graph.walk(self.context, tracked, limit))
+
+    def of(self, tensor):
+        """Return names and category of `tensor` in the last pass."""
+        found = self.context.found.get(self.census.track(tensor).id)
+        return ([], None) if found is None else (found[1], CATEGORIES[found[2]])
