@@ -313,3 +313,22 @@ def test_a_chain_that_grows_for_ever_is_not_made_deadly():
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=100,
                           check=False)  # fmt: skip
     assert done.stdout == "alive\n", (done.returncode, done.stderr[-1000:])
+
+
+def test_no_unpack_hook_is_run(agent):
+    """Not even where what the hook packed is itself a tensor."""
+    unpacked = []
+
+    def unpack(packed):
+        unpacked.append(1)
+        return packed
+
+    x = torch.ones(4, requires_grad=True)
+    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: tensor.detach().clone(), unpack):
+        y = x.exp().sin().sum()
+    one = agent()
+    entries = [entry for node in one.graph([y])["nodes"] for entry in node[4]]
+    one.saved()
+    assert unpacked == []
+    assert [entry[5] for entry in entries] == [True, True]
+    assert [entry[2] for entry in entries] == [None, None]
