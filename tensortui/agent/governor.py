@@ -11,7 +11,7 @@ SAMPLE, PASS, REQUEST = "sample", "pass", "request"
 # What each kind of work gets of the budget: the samples come first, so that they come on time whatever else is to do;
 # what a full purse does not take goes to the passes.
 SHARES = {SAMPLE: 0.5, REQUEST: 0.2, PASS: 0.3}
-BURST = 1.5  # CPU seconds saved up for what somebody waits for: the first scan, a refresh, a graph
+BURST = 1.0  # CPU seconds saved up for what somebody waits for: the first scan, a refresh, a graph
 
 
 class Governor:

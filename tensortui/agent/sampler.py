@@ -1,5 +1,6 @@
 """Keeps the census true: the first scan, each sample's small work, the passes of discovery."""
 
+import time
 from typing import Any, Callable, Dict, Generator, List, Optional
 
 from tensortui.agent import graph, names
@@ -11,6 +12,8 @@ from tensortui.agent.readings import Readings
 from tensortui.wire.messages import OTHER
 
 TYPES_EVERY = 5.0
+PASS_LIMIT = 0.5  # CPU seconds of one pass: a program may hold more objects than can be looked through
+NOT_YET = "the autograd graph was not looked through yet"
 
 
 class Sampler:
@@ -28,7 +31,7 @@ class Sampler:
         if self.scanner.reason:
             self.hook.young_limit = NO_LIMIT
         self.coverage = Coverage(self.census, self.scanner, budget)
-        self._pass_reasons: Dict[str, List[str]] = {}  # by pass, of its last run
+        self._pass_reasons: Dict[str, List[str]] = {"graph": [NOT_YET]}  # by pass, of its last run
         self._types_at = 0.0
 
     @property
@@ -115,7 +118,21 @@ class Sampler:
 
     def _run(self, kind: str, discover: Callable[[Context], Generator[None, None, Any]]) -> Work:
         context = Context(self.torch, self.census, [])
-        complete = yield from discover(context)
+        work = discover(context)
+        spent, complete = 0.0, None
+        while spent < PASS_LIMIT:
+            start = time.thread_time()
+            try:
+                next(work)
+            except StopIteration as end:
+                complete = end.value
+                break
+            spent += time.thread_time() - start
+            yield
+        else:
+            work.close()
+            complete = False
+            context.reasons.append("%s: cut short after %g s of work" % (kind, PASS_LIMIT))
         self._pass_reasons[kind] = list(context.reasons)
         yield from self._apply(kind, context, complete is not False)
 

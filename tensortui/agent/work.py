@@ -27,6 +27,7 @@ class Workshop:
         self._passes_at = 0.0
         self._drained_at = 0.0
         self._behind: Optional[Work] = None
+        self._behind_kind = PASS
         self._front: Optional[Work] = self._first()
         self._kind = REQUEST
 
@@ -35,7 +36,7 @@ class Workshop:
         """What is to be gone on with, and what kind of work it is; None where there is nothing."""
         if self._front is not None:
             return self._front, self._kind
-        return None if self._behind is None else (self._behind, PASS)
+        return None if self._behind is None else (self._behind, self._behind_kind)
 
     def over(self, work: Work, failure: str = "") -> None:
         """Say that a piece of work has ended, or failed: whoever waits for it is told."""
@@ -70,13 +71,15 @@ class Workshop:
 
     def _first(self) -> Work:
         yield from self.sampler.start()
-        self._asked = self._take_requests()
-        yield from self._everything()
-        self._answers.live = True
+        yield from self.sampler.readings.read_all()
+        self._answers.live = True  # what follows of the names is told with the samples, or is what a request waits for
         for one in self._server.connections:
-            if one.interval is not None and one.idle and one not in self._asked:
-                self._answers.tell(one, self.sampler)
-        self._answer()
+            if one.interval is not None:
+                one.due = now = time.monotonic()
+                if one.idle and not one.requests:
+                    one.due = now + one.interval
+                    self._answers.tell(one, self.sampler)
+        self._behind, self._behind_kind = self._passes(), REQUEST
 
     def _refresh(self) -> Work:
         self._asked = self._take_requests()
@@ -137,7 +140,7 @@ class Workshop:
                 self._answers.tell(one, self.sampler)
         self._answers.forget_told(self.sampler)
         if self._behind is None and now - self._passes_at > PASS_EVERY:
-            self._behind = self._passes()
+            self._behind, self._behind_kind = self._passes(), PASS
 
     def _passes(self) -> Work:
         yield from self.sampler.audit()
