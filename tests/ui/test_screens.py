@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from textual.pilot import Pilot
+from textual.widgets import Input, OptionList
 from ui_data import NOW, Played, after, processes, tensor, training
 
 from tensortui.errors import TensortuiError
@@ -50,7 +52,10 @@ def ready(*keys: str, then: Any = None) -> Any:
         await pilot.press(*keys)
         if then is not None:
             await then(pilot)
-        await pilot.pause()
+        for _ in range(3):  # a layout may ask for another one, as when the details open
+            painted = asyncio.Event()
+            app.screen.call_after_refresh(painted.set)
+            await painted.wait()
 
     return before
 
@@ -169,6 +174,9 @@ def test_detach(snap_compare: Any) -> None:
 
 def test_commands(snap_compare: Any) -> None:
     async def settle(pilot: Pilot[None]) -> None:
-        await pilot.pause(0.5)
+        pilot.app.screen.query_one(Input).cursor_blink = False
+        found = pilot.app.screen.query_one(OptionList)
+        while found.option_count != 1:
+            await pilot.pause(0.01)
 
     assert snap_compare(app_for(training()), terminal_size=MIDDLE, run_before=ready("ctrl+p", *"embed", then=settle))

@@ -53,8 +53,8 @@ class FilterBar(Horizontal):
         }
         Entry:focus { border: none; }
         .word { width: auto; color: $dim; }
-        .text { width: 1fr; text-wrap: nowrap; text-overflow: ellipsis; }
-        .facts { width: auto; text-wrap: nowrap; text-overflow: ellipsis; }
+        .text { width: 1fr; text-wrap: nowrap; }
+        .facts { width: auto; text-wrap: nowrap; }
     }
     FilterBar.-typing Entry { display: block; }
     FilterBar.-typing .text { display: none; }
@@ -69,6 +69,7 @@ class FilterBar(Horizontal):
         self._text = Static("", markup=False, classes="text")
         self._facts = Static("", markup=False, classes="facts")
         self.entry = Entry(select_on_focus=False)
+        self.entry.cursor_blink = False  # nothing moves that tells nothing
         self.kind = FILTER
 
     def compose(self) -> Iterator[Static | Input]:
@@ -102,6 +103,8 @@ class FilterBar(Horizontal):
         self, filter_text: str, error: str, *, group: str, sort: str, reverse: bool, shown: int, whole: int
     ) -> None:
         """Say how the table is filtered, grouped and sorted."""
+        if " " not in filter_text:
+            error = error.removeprefix(f"{filter_text}: ")  # it stands right beside it
         if error:
             self._text.update(content([(f"{self._glyphs.warn} {safe(error)}", "$warning")]))
         elif filter_text:

@@ -27,7 +27,7 @@ class OutputPane(Vertical):
 
     DEFAULT_CSS = """
     OutputPane { height: 35%; min-height: 4; border-top: solid $border; display: none; }
-    OutputPane Static { height: 1; color: $dim; text-wrap: nowrap; text-overflow: ellipsis; }
+    OutputPane Static { height: 1; color: $dim; text-wrap: nowrap; }
     OutputPane Log { height: 1fr; background: $surface; color: $foreground; scrollbar-size: 1 1; }
     """
 
