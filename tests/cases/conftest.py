@@ -69,7 +69,10 @@ class Case:
         return json.loads(text)
 
     def follow(self, interval: float, samples: int, until: str) -> None:
-        """Take so many samples or more, one every `interval` seconds, until a tensor's name began with `until`."""
+        """Take so many samples at `interval` seconds, then read everything until a name begins with `until`."""
+
+        def shows(sample: Sample) -> bool:
+            return any(name.startswith(until) for tensor in sample.tensors.values() for name in tensor.names)
 
         async def take() -> None:
             source = await self.source()
@@ -78,11 +81,11 @@ class Case:
             async for update in source.updates():
                 assert isinstance(update, Sample), update
                 taken += 1
-                seen = seen or any(
-                    name.startswith(until) for tensor in update.tensors.values() for name in tensor.names
-                )
-                if seen and taken >= samples:
+                seen = seen or shows(update)
+                if taken == samples:
                     break
+            while not seen:
+                seen = shows(await source.refresh())
 
         self._loop.run_until_complete(take())
 
