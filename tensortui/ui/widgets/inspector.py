@@ -42,7 +42,7 @@ class Inspection:
         shown = show(value, self._glyphs)
         self._pieces += [(f" {label:<{LABEL}}", "$dim"), (shown, style)]
         if hint and len(hint) + 2 + max(len(shown), HINT) + LABEL + 1 <= self._room:
-            self._pieces.append((f"{'':<{HINT - len(shown)}}  {hint}", "$dim"))
+            self._pieces.append((f"{'':<{max(HINT - len(shown), 0)}}  {hint}", "$dim"))
         elif hint:
             for line in wrap(hint, max(self._room - 4, 20)):
                 self._pieces.append((f"\n   {line}", "$dim italic"))
@@ -141,7 +141,9 @@ class Inspector(VerticalScroll, can_focus=False):
     """A side panel on wide terminals, a lower one on narrow ones."""
 
     DEFAULT_CSS = """
-    Inspector { width: 48; height: 1fr; border-left: solid $border; background: $surface; scrollbar-size-vertical: 1; }
+    Inspector { width: 48; height: 1fr; border-left: solid $border; background: $surface;
+        scrollbar-size-vertical: 1; scrollbar-gutter: stable;
+    }
     Inspector.-below { width: 1fr; height: 45%; border-left: none; border-top: solid $border; }
     Inspector Static { height: auto; }
     """
@@ -153,6 +155,7 @@ class Inspector(VerticalScroll, can_focus=False):
         self._text = Static("", markup=False)
         self._shown: object = None
         self._record: Tensor | Storage | None = None
+        self._written = 0
 
     def compose(self) -> Iterator[Static]:
         """One text that scrolls."""
@@ -160,7 +163,8 @@ class Inspector(VerticalScroll, can_focus=False):
 
     def on_resize(self) -> None:
         """Write for the new width."""
-        if self._record is not None:
+        # Writing may bring up a scroll bar, which is a resize too: only another width is written for.
+        if self._record is not None and self._room() != self._written:
             self.show_record(self._record)
 
     def _room(self) -> int:
@@ -174,7 +178,7 @@ class Inspector(VerticalScroll, can_focus=False):
             self._text.update(self._inspection.of_storage(record, self._room()))
         else:
             self._text.update(content([(" select a tensor or a storage to see its details\n", "$dim")]))
-        self._record = record
+        self._record, self._written = record, self._room()
         shown = (type(record), record.id if record is not None else None)
         if shown != self._shown:
             self._shown = shown
