@@ -13,8 +13,8 @@ class Tracked:
     """One live tensor, known by a weak reference alone. `id` is never reused."""
 
     __slots__ = (
-        "base", "born", "category", "cpp_only", "exact", "found", "id", "names", "pyid", "ref", "row", "saved", "seq",
-        "storage", "views",
+        "base", "born", "category", "cpp_only", "exact", "found", "id", "names", "pyid", "ref", "row", "saved",
+        "saved_as", "seq", "storage", "views",
     )  # fmt: skip
 
     def __init__(self, number: int, ref: "weakref.ref[Any]", pyid: int, born: float) -> None:
@@ -29,6 +29,7 @@ class Tracked:
         self.names: List[str] = []
         self.found = OTHER  # category by what the names pass saw
         self.saved = False  # the graph pass saw it saved for backward
+        self.saved_as = ""  # as what and by which node: the name of those that have no other
         self.category = OTHER
         self.cpp_only = False
         self.exact = False  # of torch.Tensor itself: those are counted against the references to that type
@@ -112,6 +113,7 @@ class Census:
         self.by_id: Dict[int, Tracked] = {}
         self._by_pyid: Dict[int, Tracked] = {}
         self._by_ref: Dict[int, Tracked] = {}
+        self.memory: Dict[str, Any] = {}  # what discovery keeps from one pass to the next
         self._next_id = 1
 
     def is_tensor(self, thing: Any) -> bool:

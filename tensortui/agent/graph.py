@@ -10,11 +10,11 @@ import weakref
 from functools import partial
 from typing import Any, Callable, Dict, Generator, List, Optional, Set
 
-from tensortui.agent import labels
+from tensortui.agent import labels, nodes
 from tensortui.agent.census import Context, Tracked, Work
 from tensortui.agent.guard import Alone, Backward
 from tensortui.agent.names import make_kinds
-from tensortui.agent.nodes import Depths, Key, NodeReader
+from tensortui.agent.nodes import Key, NodeReader
 from tensortui.wire.messages import SAVED, TENSOR_COLUMNS
 
 MAX_NODES = 10_000
@@ -24,8 +24,6 @@ NO_SAVED = "the graph is not read: this torch does not tell what it saved withou
 TOO_DEEP = "the graph is not read: chains of more than 10,000 nodes could overflow the stack when they are freed"
 
 Visit = Callable[["Walker", Any], None]
-
-_depths = Depths()
 
 
 class Walker:
@@ -48,7 +46,7 @@ class Walker:
         """Whether a walk may be made at all; the reason is noted where not."""
         if not self._backward.known:
             self.context.reasons.append(NO_SAVED)
-        elif _depths.exhausted:
+        elif nodes.DEPTHS.exhausted:
             self.context.reasons.append(TOO_DEEP)
         else:
             return True
@@ -106,7 +104,7 @@ class Walker:
             return True
         while frontier:
             node = frontier.pop()
-            key = _depths.key(node)
+            key = nodes.DEPTHS.key(node)
             if key in self.seen:
                 continue
             if len(self.seen) >= self._limit:
@@ -114,9 +112,9 @@ class Walker:
                 return True
             self.seen.add(key)
             visit(self, node)
-            if _depths.admit(node):
+            if nodes.DEPTHS.admit(node):
                 successors = self.reader.successors(node)
-                _depths.check(node, [one for one in successors if one is not None])
+                nodes.DEPTHS.check(node, [one for one in successors if one is not None])
                 frontier.extend(one for one in reversed(successors) if one is not None)
             else:
                 self.cut = True
@@ -167,6 +165,7 @@ def _note_saved(walker: Walker, node: Any) -> None:
         if tracked is not None:
             label = "%s saved by %s" % (labels.clip(name, labels.MAX_KEY), walker.reader.name(node))
             context.note(tracked, label, SAVED)
+            tracked.saved_as = label
 
 
 class Picture:
@@ -179,7 +178,7 @@ class Picture:
 
     def id_of(self, node: Any) -> int:
         """Return the number of `node` in this picture."""
-        return self._ids.setdefault(_depths.key(node), len(self._ids) + 1)
+        return self._ids.setdefault(nodes.DEPTHS.key(node), len(self._ids) + 1)
 
     def visit(self, walker: Walker, node: Any) -> None:
         """Add `node` with what it saved."""
@@ -198,7 +197,7 @@ class Picture:
 
     @staticmethod
     def _successors(reader: NodeReader, node: Any) -> List[Any]:
-        return reader.successors(node) if _depths.admit(node) else []
+        return reader.successors(node) if nodes.DEPTHS.admit(node) else []
 
     def finish(self) -> None:
         """Leave no edge to a node that was not visited."""

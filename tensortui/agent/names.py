@@ -5,7 +5,7 @@ import sys
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from tensortui.agent import containers, labels, roles
-from tensortui.agent.census import Context, Work
+from tensortui.agent.census import Context, Tracked, Work
 from tensortui.agent.containers import LEARNED, MODULE, OPTIMIZER, TENSOR, VARIABLE, Entries, Kinds
 from tensortui.agent.frames import Locals, stacks, thread_names
 from tensortui.agent.guard import Alone
@@ -13,6 +13,7 @@ from tensortui.agent.walk import Root, Walk
 
 MAX_FRAMES = 200  # frames whose variables are named in one pass
 LIBRARY_DEPTH = 3
+LIBRARY_EVERY = 60.0  # seconds
 
 _SKIPPED = ("torch", "tensortui")  # nothing of the program's is in their globals
 
@@ -28,22 +29,61 @@ def discover(context: Context) -> Work:
     kinds = make_kinds(context, base)
     walk = Walk(context, kinds, _leaf_reader(context, base))
     yield from _globals(walk, kinds, "__main__", True)
-    own: List[str] = []
-    library: List[str] = []
-    yield from _sort_modules(own, library)
-    for name in own:
+    memory = _memory(context)
+    if memory.count != len(sys.modules):
+        memory.count = len(sys.modules)
+        yield from _sort_modules(memory)
+    for name in memory.own:
         yield from _globals(walk, kinds, name, False)
     frames = Frames(walk, kinds, context.reasons)
     yield from frames.name_all(False)
     yield from roles.stray_modules(context, walk)
-    for name in library:
-        yield from _globals(walk, kinds, name, False, LIBRARY_DEPTH)
+    yield from _libraries(context, walk, kinds, memory)
     yield from frames.name_all(True)
     yield from roles.Optimizers(context, kinds).name_all()
     yield from roles.gradients(context, base)
     if walk.cut:
         context.reasons.append("names: there are more objects than are looked through for tensors")
     return True
+
+
+class Memory:
+    """What is kept from one pass to the next: the modules that were told apart, and what those of others hold."""
+
+    def __init__(self) -> None:
+        """Start with nothing known."""
+        self.count = -1  # of imported modules, when they were told apart
+        self.own: List[str] = []
+        self.library: List[str] = []
+        self.held: List[Tuple[Tracked, List[str], int]] = []  # by the globals of installed packages
+        self.due = 0.0  # when those are looked through again
+
+
+def _memory(context: Context) -> Memory:
+    memory = context.census.memory.get("names")
+    if memory is None:
+        memory = context.census.memory["names"] = Memory()
+    return memory
+
+
+def _libraries(context: Context, walk: Walk, kinds: Kinds, memory: Memory) -> Work:
+    """Name what the globals of installed packages hold. They are many and change little: once in a while."""
+    if context.clock() < memory.due:
+        for tracked, called, category in memory.held:
+            if tracked.ref() is not None:
+                for one in called:
+                    context.note(tracked, one, category)
+        return
+    before = {number: len(entry[1]) for number, entry in context.found.items()}
+    yield
+    for name in memory.library:
+        yield from _globals(walk, kinds, name, False, LIBRARY_DEPTH)
+    memory.held = [
+        (entry[0], entry[1][before.get(number, 0) :], entry[2])
+        for number, entry in context.found.items()
+        if len(entry[1]) > before.get(number, 0)
+    ]
+    memory.due = context.clock() + LIBRARY_EVERY
 
 
 def make_kinds(context: Context, base: type) -> Kinds:
@@ -104,23 +144,25 @@ def _namespace(name: str) -> Optional[Dict[str, Any]]:
     return space if type(space) is dict else None
 
 
-def _sort_modules(own: List[str], library: List[str]) -> Work:
-    """Append the names of the imported modules worth a look: the program's own, and those of installed packages."""
+def _sort_modules(memory: Memory) -> Work:
+    """Tell apart the imported modules worth a look: the program's own, and those of installed packages."""
+    memory.own, memory.library = [], []
+    main = id(_namespace("__main__"))
     for place, name in enumerate(list(sys.modules)):
         if not place % 100:
             yield
         if type(name) is not str or name.partition(".")[0] in _SKIPPED:
             continue
         space = _namespace(name)
-        if space is None or space is _namespace("__main__"):  # as `__mp_main__`, for one
+        if space is None or id(space) == main:  # as `__mp_main__`, for one
             continue
         file = space.get("__file__")
         if type(file) is not str:
             continue
         if _is_installed(file):
-            library.append(name)
+            memory.library.append(name)
         elif not file.startswith(_standard_library()):
-            own.append(name)
+            memory.own.append(name)
 
 
 def _is_installed(file: str) -> bool:

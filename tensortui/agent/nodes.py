@@ -82,6 +82,9 @@ class Depths:
         return True
 
 
+DEPTHS = Depths()  # of this process: whatever reads a node counts here
+
+
 def pointer(node: Any) -> Optional[int]:
     """Return the address of the C++ node; None where the node is written in Python, which has a layout of its own."""
     if not 0 < type(node).__basicsize__ - object.__basicsize__ <= 2 * WORD:

@@ -3,6 +3,7 @@
 import sys
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
+from tensortui.agent.nodes import DEPTHS
 from tensortui.wire.messages import TENSOR_FLAGS
 
 BIT = {name: 1 << place for place, name in enumerate(TENSOR_FLAGS)}
@@ -134,8 +135,11 @@ class TensorReader:
         except Exception:
             pass
         try:
-            node = get.grad_fn.__get__(tensor)
+            # That of a view changed in place would be made anew, and each that is read makes freeing a chain deeper.
+            changed_view = facts.flags & VIEW and facts.version != 0
+            node = None if changed_view or facts.is_leaf or DEPTHS.exhausted else get.grad_fn.__get__(tensor)
             if node is not None:
+                DEPTHS.admit(node)
                 facts.grad_fn = str(_type_name(type(node)))
         except Exception:
             pass

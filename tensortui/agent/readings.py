@@ -113,17 +113,20 @@ class Readings:
             elif tracked.saved and not tracked.names:
                 flags |= CPP_ONLY
                 tracked.cpp_only = True
-        tracked.category = self._category(tracked, facts.grad_fn is not None)
+        tracked.category = self._category(tracked, facts.is_leaf is False)
         tracked.row = self._row(tracked, facts, flags)
         if self.tensors.put(tracked.row):
             tracked.seq = self.tensors.serial
 
     def _row(self, tracked: Tracked, facts: Facts, flags: int) -> Row:
         word = self._words
+        called = tuple(tracked.names)
+        if tracked.cpp_only and tracked.saved_as:
+            called = (tracked.saved_as,)
         return (
             tracked.id,
             number(tracked.storage),
-            word["names"].index(tuple(tracked.names)),
+            word["names"].index(called),
             word["type"].index(facts.type),
             word["shape"].index(facts.shape),
             word["strides"].index(facts.strides),

@@ -11,11 +11,12 @@ import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from tensortui.agent import graph
+from tensortui.agent import graph, nodes
 from tensortui.agent.census import Context
 from tensortui.agent.containers import TENSOR, Kinds
 from tensortui.agent.guard import Alone
 from tensortui.agent.nodes import Depths, NodeReader
+from tensortui.agent.read import TensorReader
 
 ROOT = Path(__file__).parents[2]
 
@@ -23,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(autouse=True)
 def fresh_depths(monkeypatch):
     """What one test used up of the deep nodes is not missing in the next."""
-    monkeypatch.setattr(graph, "_depths", Depths())
+    monkeypatch.setattr(nodes, "DEPTHS", Depths())
 
 
 def by_name(body):
@@ -286,7 +287,7 @@ CHAIN = """
     import sys, time, torch
     sys.path.insert(0, {here!r})
     from tensortui.agent.census import Census, Context
-    from tensortui.agent import graph
+    from tensortui.agent import graph, nodes
     census = Census(time.monotonic)
     census.base = torch._C.TensorBase
     census.types.ids.add(id(torch.Tensor))
@@ -332,3 +333,45 @@ def test_no_unpack_hook_is_run(agent):
     assert unpacked == []
     assert [entry[5] for entry in entries] == [True, True]
     assert [entry[2] for entry in entries] == [None, None]
+
+
+READ_ALL = """
+    import sys, torch
+    sys.path.insert(0, {here!r})
+    from tensortui.agent import nodes
+    from tensortui.agent.read import TensorReader
+    reader = TensorReader(torch, lambda *_: 4)
+    x = torch.ones(1, requires_grad=True)
+    y, held = x, []
+    for _ in range(70_000):
+        y = y * 1.0
+        held.append(y)
+    names = []
+    for one in held:
+        with reader.guard():
+            names.append(reader.read(one).grad_fn)
+    assert names[:5000] == ["MulBackward0"] * 5000
+    assert names[-1] is None and nodes.DEPTHS.exhausted
+    held.reverse()
+    del one, held
+    del y
+    print("alive")
+"""
+
+
+def test_reading_every_tensor_of_a_long_chain_is_not_deadly():
+    code = textwrap.dedent(READ_ALL).format(here=str(ROOT))
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=100,
+                          check=False)  # fmt: skip
+    assert done.stdout == "alive\n", (done.returncode, done.stderr[-1000:])
+
+
+def test_the_grad_fn_of_a_view_changed_in_place_is_not_read():
+    base = torch.ones(4, 4, requires_grad=True) * 1
+    view = base[0]
+    reader = TensorReader(torch, lambda *_: 64)
+    with reader.guard():
+        assert reader.read(view).grad_fn == "SelectBackward0"
+        base.mul_(2)
+        assert reader.read(view).grad_fn is None
+        assert reader.read(base).grad_fn == "MulBackward0"

@@ -334,3 +334,22 @@ def test_no_piece_is_long(agent, program):
     finally:
         walk.Alone = original
     assert max(longest) == 1
+
+
+def test_what_packages_hold_is_remembered_between_their_scans(agent):
+    module = types.ModuleType("package")
+    module.__file__ = "/usr/lib/python3/site-packages/package.py"
+    sys.modules["package"] = module
+    try:
+        module.table, module.doomed = t(), t()
+        one = agent()
+        table = one.census.track(module.table)
+        assert one.names().of(module.table)[0] == ["package.table"]
+        del module.doomed
+        assert one.names().of(module.table)[0] == ["package.table"]
+        assert all(entry[0].ref() is not None for entry in one.context.found.values())
+        one.census.memory["names"].due = 0.0
+        module.renamed = module.__dict__.pop("table")
+        assert one.names().context.found[table.id][1] == ["package.renamed"]
+    finally:
+        del sys.modules["package"]
