@@ -165,6 +165,23 @@ class Rows:
         except ValueError:
             return None
 
+    def search(self, needle: str, row: int, step: int, *, here: bool = False) -> int | None:
+        """The tensor after (`step` 1) or before (-1) `row` whose name holds `needle`, inside closed groups too.
+
+        The order is that of the table, round its ends; `here` lets the row itself count.
+        """
+        needle = needle.lower()
+        ids = [tid for key in self.keys for tid in self._sorted(self.members[key])]
+        inside = self._sorted(self.members.get(self.key_at(row), [])) if row < 0 else [row]
+        start = ids.index(inside[0]) if inside and inside[0] in ids else 0
+        if row < 0 and step > 0:
+            here = True  # the first tensor of a header comes after it
+        for far in range(0 if here else 1, len(ids) + 1):
+            tensor = self.tensor(ids[(start + step * far) % len(ids)]) if ids else None
+            if tensor is not None and any(needle in name.lower() for name in tensor.names):
+                return tensor.id
+        return None
+
     def identity(self, row: int) -> tuple[str, Any]:
         """What a row is, whatever its position: ("tensor", id) or ("group", key)."""
         return ("tensor", row) if row >= 0 else ("group", self.key_at(row))
@@ -260,13 +277,6 @@ class Rows:
                 folded.add(key)
         # Ties go by key, so that a row keeps its place whenever its group was last touched.
         self.keys = keys = sorted(sorted(members), key=rank.__getitem__, reverse=self.reverse)
-        value, tensor_of = BY_KEY[self.sort_by].sort, self.tensor
-
-        def by_value(tid: int) -> Any:
-            tensor = tensor_of(tid)
-            assert tensor is not None
-            return value(tensor)
-
         order: list[int] = []
         opened, turned = self._opened, self._turned
         for at, key in enumerate(keys):
@@ -276,8 +286,16 @@ class Rows:
                 continue
             order.append(~at)
             if rows and opened != (key in turned):
-                order.extend(sorted(sorted(rows), key=by_value, reverse=self.reverse) if len(rows) > 1 else rows)
+                order.extend(self._sorted(rows))
         self.order = order
+
+    def _sorted(self, rows: list[int]) -> list[int]:
+        """The tensors of a group in the order of the table."""
+        if len(rows) < 2:
+            return rows
+        value = BY_KEY[self.sort_by].sort
+        values = {tid: value(tensor) for tid in rows if (tensor := self.tensor(tid)) is not None}
+        return sorted(sorted(values), key=values.__getitem__, reverse=self.reverse)
 
     def _folds(self, key: Key) -> bool:
         """A storage whose only tensor says it all is one row, unless there is something to warn of."""

@@ -141,3 +141,28 @@ def test_a_tensor_inside_a_closed_group_is_found_at_its_header() -> None:
     at = rows.find(("tensor", tid))
     assert at is not None
     assert rows.identity(rows.order[at]) == ("group", shared)
+
+
+def test_search_goes_round_in_the_order_of_the_table_and_into_closed_groups() -> None:
+    b = Build()
+    shared = b.storage(4096)
+    small, large = b.add("hit.small", (8,), storage=shared), b.add("hit.large", (32, 32), storage=shared)
+    b.add("miss", (64, 64))
+    last = b.add("Hit.last", (2,))
+    rows = rows_of(b.sample())
+    rows.open_all(False)
+    found, row = [], rows.order[0]
+    for _ in range(4):
+        tid = rows.search("hit", row, 1)
+        assert tid is not None
+        found.append(tid)
+        row = tid
+    assert found == [large, small, last, large]
+    assert rows.search("hit", large, -1) == last
+    assert rows.search("nothing", large, 1) is None
+
+
+def test_search_in_a_table_without_rows_finds_nothing() -> None:
+    rows = rows_of(training())
+    rows.set_filter(parse("name~nothing-is-called-this"))
+    assert rows.search("model", 1, 1, here=True) is None

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
-from textual.content import Content
 from textual.events import Resize
 from textual.screen import Screen
 from textual.widget import Widget
@@ -17,16 +15,16 @@ from textual.widgets import Input, Static
 
 from tensortui.analysis.filtering import Filter, FilterError, parse
 from tensortui.analysis.text import safe
-from tensortui.model import LIVE, SCANNING, WAITING
+from tensortui.model import LIVE
 from tensortui.ui.feed import Feed
 from tensortui.ui.glyphs import Glyphs
-from tensortui.ui.markup import content
 from tensortui.ui.rows import GROUP_MODES, Rows
+from tensortui.ui.states import lost_notice, why_empty
 from tensortui.ui.widgets.filter_bar import FILTER, SEARCH, Entry, FilterBar
 from tensortui.ui.widgets.inspector import Inspector
 from tensortui.ui.widgets.key_line import KeyLine
 from tensortui.ui.widgets.output_pane import OutputPane
-from tensortui.ui.widgets.status_line import StatusLine, program
+from tensortui.ui.widgets.status_line import StatusLine
 from tensortui.ui.widgets.tab_bar import TabBar
 from tensortui.ui.widgets.tensor_tree import TensorTree
 from tensortui.ui.widgets.totals_line import TotalsLine
@@ -195,50 +193,16 @@ class TensorsScreen(Screen[None]):
         self._notices()
 
     def _notices(self) -> None:
-        sample, ended = self.feed.sample, self.feed.ended
+        ended = self.feed.ended
         notice = self.query_one("#notice", Static)
         notice.set_class(ended is not None, "-shown")
         if ended is not None:
-            name = safe(program(sample.process)) if sample is not None else safe(self.feed.source.title)
-            stays = ""
-            if sample is not None:
-                at = datetime.fromtimestamp(sample.taken_at, timezone.utc).strftime("%H:%M:%S")
-                stays = f" The last sample, taken at {at} UTC, stays here; nothing below is live."
-            notice.update(content([(f"{self.glyphs.lost} {name}: {safe(ended.reason)}.", "bold $error"), (stays, "")]))
+            notice.update(lost_notice(self.feed, ended, self.glyphs))
+        sample = self.feed.sample
         empty = sample is None or (not sample.tensors and not self.rows.ghosts)
         self.set_class(empty, "-empty")
         if empty:
-            self.query_one("#empty", Static).update(self._why_empty())
-
-    def _why_empty(self) -> Content:
-        sample = self.feed.sample
-        if self.feed.ended is not None:
-            return content([("no tensors were seen", "$dim")])
-        if sample is None:
-            return content([("connecting to ", ""), (safe(self.feed.source.title), "bold $strong")])
-        if sample.phase == WAITING:
-            return content(
-                [
-                    ("this process has not imported torch yet\n\n", "bold $strong"),
-                    ("tensors will appear here as soon as it does; nothing else is to be done", ""),
-                ]
-            )
-        if sample.phase == SCANNING:
-            share = sample.progress or 0.0
-            return content(
-                [
-                    ("looking for tensors\n\n", "bold $strong"),
-                    ("".join(self.glyphs.bar(share, 40)), "$bar"),
-                    (f" {share:4.0%}\n\n", ""),
-                    ("the first scan goes in small steps, so that the program is not held up", ""),
-                ]
-            )
-        return content(
-            [
-                ("no tensors\n\n", "bold $strong"),
-                ("torch is imported, but no live tensor was found; they will appear here as they are made", ""),
-            ]
-        )
+            self.query_one("#empty", Static).update(why_empty(self.feed, self.glyphs))
 
     def _say(self) -> None:
         whole = len(self.rows.sample.tensors) if self.rows.sample is not None else 0

@@ -113,7 +113,6 @@ class TensorTree(ScrollView, can_focus=True):
         self.rows = rows
         self.lines = Lines(rows, glyphs)
         self.cursor = 0
-        self.needle = ""
         self._clock = clock
         self._layout = lay_out(80)
         self._pan = 0
@@ -215,23 +214,9 @@ class TensorTree(ScrollView, can_focus=True):
 
     def search(self, needle: str, step: int, *, here: bool = False) -> bool:
         """Go to the next (`step` 1) or previous (-1) row whose name holds `needle`, closed groups included."""
-        self.needle = needle.lower()
-        if not needle or self.rows.sample is None:
-            self.refresh()
-            return False
-        ids = [tid for key in self.rows.keys for tid in self.rows.members[key]] if step else []
         row = self.row
-        first = row if row is not None and row >= 0 else next(iter(self.rows.members.get(self._key(row), ())), None)
-        start = ids.index(first) if first in ids else 0
-        count = len(ids)
-        for far in range(0 if here else 1, count + 1):
-            tid = ids[(start + step * far) % count]
-            tensor = self.rows.tensor(tid)
-            if tensor is not None and any(self.needle in name.lower() for name in tensor.names):
-                self.refresh()
-                return self.go_to(tid)
-        self.refresh()
-        return False
+        tid = self.rows.search(needle, row, step, here=here) if row is not None else None
+        return tid is not None and self.go_to(tid)
 
     def _key(self, row: int | None) -> Any:
         return self.rows.key_at(row) if row is not None else None
