@@ -93,12 +93,11 @@ class Agent:
     def _slice(self) -> str:
         """Run one slice where the governor lets us; return the kind of work that this turn is booked under."""
         workshop = self._workshop
-        at_hand = None if workshop is None else workshop.at_hand
-        if workshop is None or at_hand is None:
+        at_hand = [] if workshop is None else workshop.at_hand
+        payable = next((one for one in at_hand if self._governor.wait(one[1]) == 0.0), None)
+        if workshop is None or payable is None:
             return SAMPLE
-        work, kind = at_hand
-        if self._governor.wait(kind) > 0:
-            return kind
+        work, kind = payable
         start = time.perf_counter()
         end = start + SLICE
         try:
@@ -114,11 +113,14 @@ class Agent:
     def _timeout(self) -> float:
         if any(one.wants_encoding() for one in self._server.connections):
             return GAP
-        at_hand = None if self._workshop is None else self._workshop.at_hand
-        now = time.monotonic()
-        due = min((one.due for one in self._server.connections), default=now + 1.0)
-        rest = min(max(due - now, GAP), LOOK_FOR_TORCH if self._workshop is None else 1.0)
-        return rest if at_hand is None else min(rest, max(GAP, self._governor.wait(at_hand[1])))
+        rest = LOOK_FOR_TORCH if self._workshop is None else 1.0
+        for _, kind in () if self._workshop is None else self._workshop.at_hand:
+            rest = min(rest, max(GAP, self._governor.wait(kind)))
+        if self._workshop is None or not self._workshop.busy:
+            now = time.monotonic()
+            due = min((one.due for one in self._server.connections if one.idle), default=now + rest)
+            rest = min(rest, max(due - now, GAP))
+        return rest
 
     # -- before the first scan is over
 

@@ -32,11 +32,15 @@ class Workshop:
         self._kind = REQUEST
 
     @property
-    def at_hand(self) -> Optional[Tuple[Work, str]]:
-        """What is to be gone on with, and what kind of work it is; None where there is nothing."""
-        if self._front is not None:
-            return self._front, self._kind
-        return None if self._behind is None else (self._behind, self._behind_kind)
+    def at_hand(self) -> List[Tuple[Work, str]]:
+        """What can be gone on with and what kind of work it is, the more urgent first."""
+        found = [] if self._front is None else [(self._front, self._kind)]
+        return found if self._behind is None else [*found, (self._behind, self._behind_kind)]
+
+    @property
+    def busy(self) -> bool:
+        """Whether nothing new is taken up before the work in front is over."""
+        return self._front is not None
 
     def over(self, work: Work, failure: str = "") -> None:
         """Say that a piece of work has ended, or failed: whoever waits for it is told."""
