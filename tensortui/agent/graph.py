@@ -23,7 +23,8 @@ REQUIRES_GRAD, IS_LEAF = ([name for name, _ in TENSOR_COLUMNS].index(one) for on
 NO_SAVED = "the graph is not read: this torch does not tell what it saved without side effects"
 TOO_DEEP = "the graph is not read: chains of more than 10,000 nodes could overflow the stack when they are freed"
 
-Visit = Callable[["Walker", Any], None]
+Visit = Callable[["Walker", Any, List[Any]], None]  # the walker, a node, its successors
+Begin = Optional[Callable[[Any], None]]
 
 
 class Walker:
@@ -35,7 +36,9 @@ class Walker:
         self.reader = NodeReader(context.torch, base, make_kinds(context, base))
         self.seen: Set[Key] = set()
         self.cut = False
+        self.deep = False  # some successors were not touched
         self.skipped = False
+        self._watch: Optional[weakref.ref[Any]] = None
         self._limit = limit
         self._backward = Backward(sys.modules)
         self._plain = context.torch._C.DisableTorchFunctionSubclass
@@ -52,37 +55,49 @@ class Walker:
             return True
         return False
 
-    def walk(self, tracked: Tracked, visit: Visit) -> Work:
-        """Call `visit` for each node behind `tracked` that was not seen yet."""
+    def walk(self, roots: List[Tracked], visit: Visit, begin: Begin = None) -> Work:
+        """Call `visit` for each node behind `roots` once, and `begin` for the node that each of them starts with."""
+        todo = roots[::-1]
         place: Dict[str, List[Any]] = {}
-        # A C function as callback: the frontier is dropped without running any Python in the thread of the target.
-        watch = None
         waited = 0
         while True:
             with Alone() as alone, self._plain():
-                if self._backward.running():
-                    waited += 1
-                else:
-                    if watch is None:
-                        watch = self._start(tracked, place)
-                    if watch is None or self._piece(place, visit, alone):
-                        place.clear()
-                        return
-            if waited > PATIENCE:
-                self.skipped = True
+                busy = self._backward.running()
+                done = False if busy else self._advance(todo, place, visit, begin, alone)
+            if busy:
+                waited += 1
+            if done or waited > PATIENCE:
+                self.skipped = not done
                 place.clear()
                 return
             yield
 
-    def _start(self, tracked: Tracked, place: Dict[str, List[Any]]) -> Optional["weakref.ref[Any]"]:
+    def _advance(self, todo: List[Tracked], place: Dict[str, List[Any]], visit: Visit, begin: Begin,
+                 alone: Alone) -> bool:  # fmt: skip
+        """Go on until the piece is over; True when there is nothing left."""
+        while not alone.over():
+            if "frontier" not in place:
+                if not todo:
+                    return True
+                self._start(todo.pop(), place, begin)
+            elif self._piece(place["frontier"], visit, alone):
+                place.clear()
+                if self.cut:
+                    return True
+        return False
+
+    def _start(self, tracked: Tracked, place: Dict[str, List[Any]], begin: Begin) -> None:
         tensor = tracked.ref()
-        if tensor is None:
-            return None
-        node = self.root(tensor)
+        node = self.root(tensor) if tensor is not None else None
         if node is None:
-            return None
+            return
+        if begin is not None:
+            begin(node)
+        if nodes.DEPTHS.measure(node)[0] in self.seen:
+            return
         place["frontier"] = [node]
-        return weakref.ref(tensor, partial(place.pop, "frontier"))
+        # A C function as callback: the frontier is dropped without running any Python in the thread of the target.
+        self._watch = weakref.ref(tensor, partial(place.pop, "frontier"))
 
     def root(self, tensor: Any) -> Any:
         """Return the node that made `tensor`. That of a view changed in place would be made anew: it is not read."""
@@ -97,27 +112,27 @@ class Walker:
     def _changed(self, tensor: Any) -> bool:
         return bool(self.reader.version(tensor))
 
-    def _piece(self, place: Dict[str, List[Any]], visit: Visit, alone: Alone) -> bool:
-        """Visit some nodes; True when there are no more, or their tensor died."""
-        frontier = place.get("frontier")
-        if frontier is None:
-            return True
+    def _piece(self, frontier: List[Any], visit: Visit, alone: Alone) -> bool:
+        """Visit some nodes; True when there are no more, or not more than the limit."""
+        depths = nodes.DEPTHS
         while frontier:
             node = frontier.pop()
-            key = nodes.DEPTHS.key(node)
+            key, length = depths.measure(node)
             if key in self.seen:
                 continue
             if len(self.seen) >= self._limit:
                 self.cut = True
                 return True
             self.seen.add(key)
-            visit(self, node)
-            if nodes.DEPTHS.admit(node):
+            successors: List[Any] = []
+            if depths.admit(node, key, length):
                 successors = self.reader.successors(node)
-                nodes.DEPTHS.check(node, [one for one in successors if one is not None])
-                frontier.extend(one for one in reversed(successors) if one is not None)
+                following = [one for one in successors if one is not None]
+                depths.check(length, following)
+                frontier.extend(reversed(following))
             else:
-                self.cut = True
+                self.deep = True
+            visit(self, node, successors)
             if alone.over():
                 return not frontier
         return True
@@ -137,14 +152,10 @@ def discover(context: Context) -> Work:
         return False
     if not walker.possible:
         return False
-    for tracked in _with_graph(context):
-        yield from walker.walk(tracked, _note_saved)
-        yield
-        if walker.skipped or len(walker.seen) >= MAX_NODES:
-            break
+    yield from walker.walk(_with_graph(context), _note_saved)
     if walker.cut:
         context.reasons.append("the graph is read up to %d nodes: it is larger" % len(walker.seen))
-    return not (walker.cut or walker.skipped)
+    return not (walker.cut or walker.deep or walker.skipped)
 
 
 def _with_graph(context: Context) -> List[Tracked]:
@@ -158,7 +169,7 @@ def _with_graph(context: Context) -> List[Tracked]:
     return found
 
 
-def _note_saved(walker: Walker, node: Any) -> None:
+def _note_saved(walker: Walker, node: Any, successors: List[Any]) -> None:
     context = walker.context
     for name, tensor, _, _ in walker.reader.saved(node, False):
         tracked = context.track(tensor) if tensor is not None else None
@@ -175,12 +186,17 @@ class Picture:
         """Start empty."""
         self.nodes: List[List[Any]] = []
         self._ids: Dict[Key, int] = {}
+        self._starts: Dict[int, None] = {}
 
     def id_of(self, node: Any) -> int:
         """Return the number of `node` in this picture."""
-        return self._ids.setdefault(nodes.DEPTHS.key(node), len(self._ids) + 1)
+        return self._ids.setdefault(nodes.DEPTHS.measure(node)[0], len(self._ids) + 1)
 
-    def visit(self, walker: Walker, node: Any) -> None:
+    def begin(self, node: Any) -> None:
+        """Note that a walk starts at `node`."""
+        self._starts[self.id_of(node)] = None
+
+    def visit(self, walker: Walker, node: Any, successors: List[Any]) -> None:
         """Add `node` with what it saved."""
         reader, track = walker.reader, walker.context.track
         leaf = reader.leaf(node)
@@ -191,13 +207,9 @@ class Picture:
             now = reader.version(tensor) if tensor is not None else None
             stale = then is not None and now is not None and then != now
             saved.append([name, None if tracked is None else tracked.id, then, now, stale, hook])
-        following = [None if one is None else self.id_of(one) for one in self._successors(reader, node)]
         number = self.id_of(node)
+        following = [None if one is None else self.id_of(one) for one in successors]
         self.nodes.append([number, reader.name(node), following, None if owner is None else owner.id, saved])
-
-    @staticmethod
-    def _successors(reader: NodeReader, node: Any) -> List[Any]:
-        return reader.successors(node) if nodes.DEPTHS.admit(node) else []
 
     def finish(self) -> None:
         """Leave no edge to a node that was not visited."""
@@ -205,40 +217,27 @@ class Picture:
         for node in self.nodes:
             node[2] = [one if one in here else None for one in node[2]]
 
-    def tops(self, starts: Dict[int, None]) -> List[int]:
-        """Return those of `starts` that no other node leads to."""
-        inner = {one for node in self.nodes for one in node[2]}
-        return [node[0] for node in self.nodes if node[0] in starts and node[0] not in inner]
+    def roots(self, outer: bool) -> List[int]:
+        """Return the nodes that walks started at; with `outer` those that no other node leads to."""
+        inner = {one for node in self.nodes for one in node[2]} if outer else set()
+        return [node[0] for node in self.nodes if node[0] in self._starts and node[0] not in inner]
 
 
 def walk(context: Context, roots: Optional[List[int]], limit: int = MAX_NODES) -> Generator[None, None, Dict[str, Any]]:
     """Return the body of the `graph` message: what is behind the tensors `roots`, or behind all of them."""
     base = context.census.base
     picture = Picture()
-    starts: Dict[int, None] = {}
     cut = False
     if base is not None:
         walker = Walker(context, base, max(1, min(limit, MAX_NODES)))
-        chosen = _with_graph(context) if roots is None else _chosen(context, roots)
         cut = not walker.possible
-        for tracked in [] if cut else chosen:
-            yield from walker.walk(tracked, picture.visit)
-            yield
-            with Alone(), context.torch._C.DisableTorchFunctionSubclass():
-                _add_start(walker, picture, tracked, starts)
-        cut = cut or walker.cut or walker.skipped
+        if not cut:
+            chosen = _with_graph(context) if roots is None else _chosen(context, roots)
+            yield from walker.walk(chosen, picture.visit, picture.begin)
+            cut = walker.cut or walker.deep or walker.skipped
         yield
     picture.finish()
-    here = {node[0] for node in picture.nodes}
-    tops = picture.tops(starts) if roots is None else [one for one in starts if one in here]
-    return {"roots": tops, "nodes": picture.nodes, "cut": cut}
-
-
-def _add_start(walker: Walker, picture: Picture, tracked: Tracked, starts: Dict[int, None]) -> None:
-    tensor = tracked.ref()
-    node = walker.root(tensor) if tensor is not None else None
-    if node is not None:
-        starts[picture.id_of(node)] = None
+    return {"roots": picture.roots(roots is None), "nodes": picture.nodes, "cut": cut}
 
 
 def _chosen(context: Context, roots: List[int]) -> List[Tracked]:

@@ -28,7 +28,7 @@ class Alone:
 
     def __init__(self, limit: float = PIECE) -> None:
         """Prepare a block whose work stops after `limit` seconds, told by `over`."""
-        self._limit = limit
+        self.limit = limit
         self._end = 0.0
         self._interval: Optional[float] = None
         self._collecting = False
@@ -43,7 +43,8 @@ class Alone:
         if self._collecting:
             gc.disable()
         # A thread that began to wait just before the interval was raised still asks after the old one.
-        self._end = time.perf_counter() + min(self._limit, interval / 4)
+        self.limit = min(self.limit, interval / 4)
+        self._end = time.perf_counter() + self.limit
         return self
 
     def __exit__(self, *_: Any) -> None:

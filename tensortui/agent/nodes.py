@@ -14,6 +14,7 @@ from tensortui.agent.containers import TENSOR, Kinds
 
 SHALLOW = 10_000  # nodes with no longer path below them may all be touched
 DEEP = 5_000  # and this many others, ever
+ENOUGH = 200  # nodes that agree with what the layout is believed to be
 MAX_SAVED = 256  # tensors of one node
 MAX_SUCCESSORS = 1024
 WORD = 8
@@ -40,39 +41,43 @@ class Depths:
         """Whether the layout is still believed in."""
         return bool(self._places)
 
-    def key(self, node: Any) -> Key:
-        """Return what tells this node from all others that live or lived."""
-        return (pointer(node) or id(node), sequence(node))
+    def measure(self, node: Any) -> Tuple[Key, Optional[int]]:
+        """Return what tells `node` from all others that live or lived, and the length of the longest path below it.
 
-    def below(self, node: Any) -> Optional[int]:
-        """Return the length of the longest path below `node`; None where it cannot be told."""
-        at = pointer(node)
+        The length is 0 for the ends of a graph and None where it cannot be told.
+        """
         number = sequence(node)
-        if at is None or not self._places or number >> 63:
-            return None
+        at = pointer(node)
+        if at is None:
+            return (id(node), number), None
+        if number >> 63:
+            return (at, number), 0
         words = (ctypes.c_uint64 * 8).from_address(at)
-        self._places = [place for place in self._places if words[place] == number and words[place + 1] < 1 << 40]
-        return words[self._places[0] + 1] if self._places else None
+        for place in self._places:
+            if words[place] == number and words[place + 1] < 1 << 40:
+                return (at, number), words[place + 1]
+            self._places = self._places[1:]
+        return (at, number), None
 
-    def check(self, node: Any, successors: List[Any]) -> None:
+    def check(self, length: Optional[int], successors: List[Any]) -> None:
         """Compare what the layout says with what is there: a path is one longer than the longest below it."""
-        mine = self.below(node)
-        if mine is None or not self._places:
+        if length is None or self._agreed >= ENOUGH:
             return
-        lengths = [0 if sequence(one) >> 63 else self.below(one) for one in successors]
+        lengths = [self.measure(one)[1] for one in successors]
         if None in lengths:
             return  # a node written in Python
-        if mine != 1 + max((one for one in lengths if one is not None), default=-1):
+        if length == 1 + max((one for one in lengths if one is not None), default=-1):
+            self._agreed += 1
+        else:
             self._places = self._places[1:]
+            self._agreed = 0
 
-    def admit(self, node: Any) -> bool:
-        """Whether the successors of `node` may be touched."""
-        if pointer(node) is None or sequence(node) >> 63:
-            return True  # written in Python: its successors are judged themselves; or an end of the graph
-        below = self.below(node)
-        if below is not None and below <= SHALLOW:
+    def admit(self, node: Any, key: Key, length: Optional[int]) -> bool:
+        """Whether the successors of `node` may be touched; the node itself counts among the deep ones."""
+        if length is None and pointer(node) is None:
+            return True  # written in Python: its successors are judged themselves
+        if length is not None and length <= SHALLOW:
             return True
-        key = self.key(node)
         if key in self._deep:
             return True
         if len(self._deep) >= DEEP:

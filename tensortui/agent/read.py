@@ -139,7 +139,7 @@ class TensorReader:
             changed_view = facts.flags & VIEW and facts.version != 0
             node = None if changed_view or facts.is_leaf or DEPTHS.exhausted else get.grad_fn.__get__(tensor)
             if node is not None:
-                DEPTHS.admit(node)
+                DEPTHS.admit(node, *DEPTHS.measure(node))
                 facts.grad_fn = str(_type_name(type(node)))
         except Exception:
             pass

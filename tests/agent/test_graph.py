@@ -182,7 +182,7 @@ def test_a_dying_root_takes_the_frontier_with_it(agent):
     walker = graph.Walker(context, one.census.base, 10_000)
     refs, dropped = [], []
 
-    def visit(walker, node):
+    def visit(walker, node, successors):
         if len(refs) < 20:
             refs.extend(weakref.ref(saved[1]) for saved in walker.reader.saved(node, False) if saved[1] is not None)
 
@@ -191,7 +191,7 @@ def test_a_dying_root_takes_the_frontier_with_it(agent):
             box.clear()
             dropped.append([ref for ref in refs if ref() is not None])
 
-    one.run(walker.walk(tracked, visit), during)
+    one.run(walker.walk([tracked], visit), during)
     assert len(refs) >= 3
     assert dropped == [[]]
     assert len(walker.seen) < 3000
@@ -276,8 +276,9 @@ def test_depth_is_read_from_the_node():
     with Alone():
         node, lengths = z.grad_fn, []
         while node is not None and reader.leaf(node) is None:
-            depths.check(node, reader.successors(node))
-            lengths.append(depths.below(node))
+            length = depths.measure(node)[1]
+            depths.check(length, reader.successors(node))
+            lengths.append(length)
             node = reader.successors(node)[0]
     assert lengths == [8, 7, 6, 5, 4, 3, 2, 1]
     assert depths.known

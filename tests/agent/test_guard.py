@@ -1,3 +1,4 @@
+import contextlib
 import gc
 import subprocess
 import sys
@@ -41,31 +42,47 @@ def test_both_settings_are_put_back_after_an_error(settings, enabled):
     assert sys.getswitchinterval() == before
 
 
-def test_no_other_thread_runs_inside(settings):
-    interval = 0.05
-    sys.setswitchinterval(interval)
+def test_no_other_thread_is_let_in(settings):
+    sys.setswitchinterval(0.01)
     ticks, stop = [0], []
 
     def tick():
         while not stop:
             ticks[0] += 1
 
+    def interrupted(hold):
+        """How many of 20 pieces, each three intervals long, saw another thread run."""
+        count = 0
+        for _ in range(20):
+            with hold():
+                start = ticks[0]
+                end = time.perf_counter() + 0.03
+                while time.perf_counter() < end:
+                    pass
+                count += ticks[0] != start
+        return count
+
     threads = [threading.Thread(target=tick) for _ in range(3)]
     for one in threads:
         one.start()
-    moved = 0
-    for _ in range(10):
-        with Alone():
-            start = ticks[0]
-            end = time.perf_counter() + 3 * interval
-            while time.perf_counter() < end:
-                pass
-            moved += ticks[0] != start
+    open_to_all, alone = interrupted(contextlib.nullcontext), interrupted(Alone)
     stop.append(True)
     for one in threads:
         one.join()
-    # One may have begun to wait just before the interval was raised; the pieces of the agent are shorter than that.
-    assert moved <= 1
+    # A thread may have begun to wait just before the interval was raised: hence a piece ends within the old interval.
+    assert open_to_all == 20
+    assert alone <= 10
+
+
+def test_a_piece_ends_within_the_interval_of_before(settings):
+    sys.setswitchinterval(0.0004)
+    with Alone() as alone:
+        start = time.perf_counter()
+        while not alone.over():
+            pass
+        took = time.perf_counter() - start
+    assert alone.limit <= 0.0001
+    assert took > 0
 
 
 def test_a_backward_in_another_thread_is_seen():
