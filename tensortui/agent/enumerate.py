@@ -9,6 +9,7 @@ from itertools import compress, repeat
 from typing import Any, Callable, Deque, Dict, List, Optional, Set
 
 from tensortui.agent.census import Census, Work, has_base
+from tensortui.agent.guard import Alone
 
 QUEUE_LIMIT = 300_000  # found but not looked at: past this the hook finds no more until the agent has caught up
 YOUNG_LIMIT = 10_000  # a youngest generation larger than this is not read in one go where there is another way
@@ -124,7 +125,8 @@ class Hook:
     def look_if_small(self) -> None:
         """Look between two collections, unless so much has piled up that it would stall the target."""
         if gc.get_count()[0] <= YOUNG_LIMIT:
-            self.look()
+            with Alone():  # the list of them is in hand for a moment
+                self.look()
 
     def _forked(self, phase: Any, info: Any) -> None:
         """In a forked child: leave, and close what was inherited; the parent's viewers are not ours."""
@@ -153,19 +155,20 @@ def scan_generations(hook: Hook) -> Work:
 def absorb(hook: Hook, census: Census) -> Work:
     """Enter what was found: tensors into the census, modules and optimizers into their bags."""
     found = hook.found
-    tensors = census.types.ids
-    done = 0
     while found:
-        ref = found.popleft()
-        thing = ref()
-        if thing is not None:
-            if id(type(thing)) in tensors:
-                census.adopt(ref)
-            elif has_base(type(thing), census.module_base):
-                census.modules.add(thing)
-            elif has_base(type(thing), census.optimizer_base):
-                census.optimizers.add(thing)
-        thing = None
-        done += 1
-        if done % 32 == 0:
-            yield
+        with Alone() as alone:  # a reference is in hand for a moment: nobody else may see the thing alive by it
+            while found and not alone.over():
+                _enter(found.popleft(), census)
+        yield
+
+
+def _enter(ref: "weakref.ref[Any]", census: Census) -> None:
+    thing = ref()
+    if thing is None:
+        return
+    if id(type(thing)) in census.types.ids:
+        census.adopt(ref)
+    elif has_base(type(thing), census.module_base):
+        census.modules.add(thing)
+    elif has_base(type(thing), census.optimizer_base):
+        census.optimizers.add(thing)

@@ -19,7 +19,7 @@ _type_dict = type.__dict__["__dict__"].__get__
 class Kind:
     """What is known of one tensor type, found without running any of its code."""
 
-    __slots__ = ("flags", "name", "opaque", "type")
+    __slots__ = ("flags", "name", "opaque", "type", "unsized")
 
     def __init__(self, kind: type, torch: Any) -> None:
         """Look at the classes of the type's method resolution order."""
@@ -34,6 +34,8 @@ class Kind:
         own = [c for c in _type_mro(kind) if "__torch_dispatch__" in _type_dict(c)]
         disabled = _type_dict(torch.Tensor).get("__torch_dispatch__")
         custom = bool(own) and _type_dict(own[0]).get("__torch_dispatch__") is not disabled
+        mixin = vars(torch.nn.parameter).get("UninitializedTensorMixin")
+        self.unsized = any(one is mixin for one in _type_mro(kind))  # a lazy module's parameter: it has no shape yet
         module = _type_dict(kind).get("__module__")
         self.opaque = custom and not (type(module) is str and (module == "torch" or module.startswith("torch.")))
         if self.name == "FakeTensor" and not self.opaque and custom:
@@ -92,6 +94,10 @@ class TensorReader:
         self._storage_id = getattr(inner, "_storage_id", None)
         self._data_address = getattr(inner, "_data_address", None)
         self._nbytes_of = nbytes_of
+        self._keys = inner._dispatch_keys
+        key, bits = inner.DispatchKey, inner.DispatchKeySet
+        self._key_flags = [(bits(key.Conjugate).raw_repr(), CONJ), (bits(key.Negative).raw_repr(), NEG)]
+        self._normal_key: int = bits(key.ADInplaceOrView).raw_repr()  # every tensor but those of inference mode has it
         self._kinds: Dict[int, Kind] = {}
         self._names: Dict[Any, str] = {}
 
@@ -121,6 +127,8 @@ class TensorReader:
         self._read_storage(tensor, facts)
         if not kind.opaque:
             self._read_geometry(tensor, facts)
+        if kind.unsized:
+            facts.shape = facts.strides = facts.offset = None
         try:
             facts.dtype = self._name(get.dtype.__get__(tensor))
         except Exception:
@@ -200,11 +208,13 @@ class TensorReader:
     def _state(self, tensor: Any) -> int:
         get = self._base
         flags = 0
-        if get.is_conj(tensor):
-            flags |= CONJ
-        if get.is_neg(tensor):
-            flags |= NEG
-        if get.is_inference(tensor):
+        # From the dispatch keys: is_conj() and its like give up the GIL, and with a reference in our hand the target
+        # could find alive what it has just deleted.
+        keys = self._keys(tensor).raw_repr()
+        for bit, flag in self._key_flags:
+            if keys & bit:
+                flags |= flag
+        if not keys & self._normal_key:
             flags |= INFERENCE
         if get.is_quantized.__get__(tensor):
             flags |= QUANTIZED

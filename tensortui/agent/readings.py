@@ -1,15 +1,17 @@
 """Turns tracked tensors into rows of the two tables: each when it is new, on screen, or its turn has come."""
 
 import collections
-from typing import Any, Deque, Iterable, List, Optional
+from typing import Any, Deque, Iterable, Iterator, List, Optional
 
 from tensortui.agent.census import Census, Tracked, Work
+from tensortui.agent.guard import Alone
 from tensortui.agent.read import BASE_ONLY, CPP_ONLY, Facts, TensorReader, calibrate_references, references
 from tensortui.agent.rows import Row, Table, number
 from tensortui.agent.storages import Maps, Size, Storages
 from tensortui.wire.messages import ACTIVATION, INPUT, SAVED, TENSOR_COLUMNS
 
 OLD_PER_SAMPLE = 200
+FULL_STEP = 1000  # tensors between two tellings of the progress
 
 
 class Readings:
@@ -58,38 +60,40 @@ class Readings:
         """Read what was tracked but never read, and what a pass wants to be read again."""
         self._maps.read()
         for queue in (self._census.fresh, self._again):
-            while queue:
-                self._read(queue.popleft())
-                yield
+            if queue:
+                yield from self._read_each(emptied(queue))
 
     def read_watched(self, ids: Iterable[int]) -> Work:
         """Read the tensors that a viewer has on its screen, then some two hundred old ones."""
         by_id = self._census.by_id
-        for wanted in ids:
-            tracked = by_id.get(wanted)
-            if tracked is not None:
-                self._read(tracked)
-                yield
         if not self._rotation:
             self._rotation = list(by_id)
-        for wanted in self._rotation[-OLD_PER_SAMPLE:]:
-            tracked = by_id.get(wanted)
-            if tracked is not None:
-                self._read(tracked)
-                yield
+        todo = [*ids, *self._rotation[-OLD_PER_SAMPLE:]]
         del self._rotation[-OLD_PER_SAMPLE:]
+        yield from self._read_each(by_id[one] for one in todo if one in by_id)
 
     def read_all(self) -> Work:
         """Read every tensor anew."""
         self._maps.read()
         todo = list(self._census.by_id.values())
         self._census.fresh.clear()
-        total = max(len(todo), 1)
-        for done, tracked in enumerate(todo):
-            self._read(tracked)
-            self.progress = done / total
-            yield
+        for start in range(0, len(todo), FULL_STEP):
+            self.progress = start / len(todo)
+            yield from self._read_each(iter(todo[start : start + FULL_STEP]))
         yield from self.read_fresh()
+
+    def _read_each(self, todo: Iterator[Tracked]) -> Work:
+        """Read in pieces in which no other thread runs: none may see a tensor alive because we are looking at it."""
+        more = True
+        while more:
+            more = False
+            with Alone() as alone:
+                for tracked in todo:
+                    self._read(tracked)
+                    if alone.over():
+                        more = True
+                        break
+            yield
 
     def _read(self, tracked: Tracked) -> None:
         held = references(tracked.ref) - self._ours
@@ -158,3 +162,9 @@ class Readings:
     def _category(tracked: Tracked, has_grad_fn: bool) -> int:
         best = min(tracked.found, SAVED) if tracked.saved else tracked.found
         return ACTIVATION if has_grad_fn and best >= INPUT else best
+
+
+def emptied(queue: "Deque[Tracked]") -> Iterator[Tracked]:
+    """Take the entries out of a queue one by one, those that are added meanwhile too."""
+    while queue:
+        yield queue.popleft()

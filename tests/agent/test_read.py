@@ -1,0 +1,155 @@
+"""Reading tensors of every sort: each attribute on its own, no code of the program, nothing changed, nothing held."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from tensortui.agent.read import TensorReader
+from tensortui.agent.storages import Size
+from tensortui.wire.messages import TENSOR_FLAGS
+
+touched: list[str] = []
+
+
+class Spy(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        touched.append(str(func))
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+class Policy(torch.Tensor):
+    """Answers sizes and strides by Python code of its own."""
+
+    @staticmethod
+    def __new__(cls) -> Any:
+        return torch.Tensor._make_wrapper_subclass(cls, (2, 2), dispatch_sizes_strides_policy="sizes")
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        touched.append(str(func))
+        raise RuntimeError("not to be called")
+
+
+def inference() -> torch.Tensor:
+    with torch.inference_mode():
+        return torch.zeros(3)
+
+
+def vmapped() -> torch.Tensor:
+    seen: list[torch.Tensor] = []
+    torch.func.vmap(lambda row: (seen.append(row), row)[1])(torch.zeros(2, 3))
+    return seen[0]
+
+
+def uninitialized() -> torch.Tensor:
+    return torch.nn.parameter.UninitializedParameter()
+
+
+def complex_zeros() -> torch.Tensor:
+    return torch.zeros(3, dtype=torch.complex64)
+
+
+SORTS: dict[str, tuple[Callable[[], torch.Tensor], dict[str, Any], set[str]]] = {
+    "plain": (lambda: torch.zeros(2, 3)[1], {"shape": (3,), "strides": (1,), "offset": 3, "nbytes": 24}, {"view"}),
+    "coo": (lambda: torch.eye(3).to_sparse(), {"layout": "sparse_coo", "bytes": 60, "storage_id": None}, {"sparse"}),
+    "csr": (lambda: torch.eye(3).to_sparse_csr(), {"layout": "sparse_csr", "strides": None}, {"sparse"}),
+    "mkldnn": (lambda: torch.eye(3).to_mkldnn(), {"storage_id": None, "bytes": 36}, set()),
+    "meta": (lambda: torch.zeros(3, device="meta"), {"address": 0, "device": "meta"}, {"meta"}),
+    "uninitialized": (uninitialized, {"shape": None, "strides": None}, {"subclass"}),
+    "inference": (inference, {"version": None, "shape": (3,)}, {"inference"}),
+    "conj": (lambda: complex_zeros().conj(), {"shape": (3,)}, {"conj", "view"}),
+    "neg": (lambda: complex_zeros().conj().imag, {"strides": (2,)}, {"neg", "view"}),
+    "nested": (lambda: torch.nested.nested_tensor([torch.zeros(2), torch.zeros(3)]), {"shape": None}, {"nested"}),
+    "vmap": (vmapped, {"storage_id": None, "shape": (3,)}, set()),
+    "spy": (lambda: torch.zeros(4).as_subclass(Spy), {"shape": (4,), "type": "Spy"}, {"subclass", "view"}),
+    "policy": (Policy, {"shape": None, "dtype": "float32", "version": 0}, {"subclass"}),
+}
+
+
+@pytest.fixture(scope="module")
+def reader() -> TensorReader:
+    return TensorReader(torch, Size(torch).of)
+
+
+@pytest.mark.parametrize("sort", SORTS)
+def test_each_sort_is_read_as_far_as_it_goes(reader: TensorReader, sort: str) -> None:
+    make, expected, flags = SORTS[sort]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tensor = make()
+    touched.clear()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with reader.guard():
+            facts = reader.read(tensor)
+    facts.base = None
+    assert {name: getattr(facts, name) for name in expected} == expected
+    assert {name for place, name in enumerate(TENSOR_FLAGS) if facts.flags & 1 << place} == flags
+    assert touched == []
+
+
+def test_reading_leaves_no_object_behind(reader: TensorReader) -> None:
+    tensors = [torch.zeros(4) for _ in range(50)]
+    with reader.guard():
+        reader.read(tensors[0])
+        gc.collect()
+        before = len(gc.get_objects())
+        for tensor in tensors:
+            reader.read(tensor)
+        assert len(gc.get_objects()) == before
+
+
+def test_reading_does_not_materialise_a_lazy_clone(reader: TensorReader) -> None:
+    original = torch.zeros(1000)
+    clone = torch._lazy_clone(original)
+    with reader.guard():
+        facts = reader.read(clone)
+    assert facts.address == torch._C._data_address(original)
+    assert torch._C._is_cow_tensor(clone)
+
+
+def test_reading_never_gives_up_the_interpreter_lock(reader: TensorReader) -> None:
+    tensor = torch.zeros(4)
+    turns = [0]
+    over = threading.Event()
+
+    def take_turns() -> None:
+        while not over.is_set():
+            turns[0] += 1
+            time.sleep(0)
+
+    thread = threading.Thread(target=take_turns)
+    thread.start()
+    interval = sys.getswitchinterval()
+    try:
+        with reader.guard():
+            sys.setswitchinterval(100)
+            time.sleep(0.001)  # whoever waits from now on waits long before asking
+            before = turns[0]
+            for _ in range(5000):
+                reader.read(tensor)
+            after = turns[0]
+    finally:
+        sys.setswitchinterval(interval)
+        over.set()
+        thread.join()
+    assert after == before
+
+
+def test_the_size_of_a_storage_is_found_without_its_wrapper() -> None:
+    size = Size(torch)
+    assert size.exact
+    tensor = torch.zeros(123, dtype=torch.int16)
+    assert size.of(torch._C._storage_id(tensor), tensor) == 246
+    tensor.untyped_storage().resize_(0)
+    assert size.of(torch._C._storage_id(tensor), tensor) == 0
