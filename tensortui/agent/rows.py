@@ -103,13 +103,13 @@ class Table:
         return gone
 
     def remembers(self, serial: int) -> bool:
-        """Whether every death after `serial` is still known; if not, the reader must start anew."""
-        return serial >= self._forgotten
+        """Whether every death after `serial` is still known, or was never to be told; else the reader starts anew."""
+        return serial == 0 or serial >= self._forgotten
 
     def forget_gone(self, serial: int) -> None:
         """Drop the deaths that every reader has been told."""
         while self._gone and self._gone[0][0] <= serial:
-            self._gone.popleft()
+            self._forgotten = self._gone.popleft()[0]
 
     def bloated(self) -> bool:
         """Whether a dictionary holds far more entries than rows can use."""

@@ -1,0 +1,164 @@
+"""Enumeration: the hook, the scans and the coverage that says what they miss, on real tensors of this process."""
+
+from __future__ import annotations
+
+import gc
+import time
+import weakref
+from collections.abc import Generator, Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from tensortui.agent import enumerate as enumeration
+from tensortui.agent.census import Census
+from tensortui.agent.sampler import Sampler
+
+
+def finish(work: Generator[None, None, Any]) -> Any:
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            return end.value
+
+
+@pytest.fixture
+def sampler() -> Iterator[Sampler]:
+    one = Sampler(torch, 1.0, time.perf_counter)
+    yield one
+    one.close()
+
+
+@pytest.mark.parametrize("reason", ["", "as if pools could not be read"])
+def test_the_scan_finds_every_tensor_module_and_optimizer(sampler: Sampler, reason: str) -> None:
+    sampler.scanner.reason = reason
+    model = torch.nn.Linear(3, 3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    tensors = [torch.zeros(2) for _ in range(300)]
+    finish(sampler.start())
+    assert all(sampler.census.find(one) for one in [*tensors, *model.parameters()])
+    assert any(one is model for one in sampler.census.modules)
+    assert any(one is optimizer for one in sampler.census.optimizers)
+    assert sampler.coverage.reasons(sampler.hook) == []
+
+
+def test_frozen_objects_are_found_in_the_pools_and_missed_honestly_without(sampler: Sampler) -> None:
+    kept = [torch.zeros(2) for _ in range(10)]
+    gc.freeze()
+    try:
+        finish(sampler.start())
+        assert all(sampler.census.find(one) for one in kept)
+        assert sampler.reasons() == ["the autograd graph was not looked through yet"]
+        sampler.scanner.reason = "as if pools could not be read"
+        assert any("gc.freeze() hides" in one for one in sampler.reasons())
+    finally:
+        gc.unfreeze()
+
+
+def test_the_hook_sees_what_is_promoted_before_the_next_sample(sampler: Sampler) -> None:
+    finish(sampler.start())
+    promoted = [torch.zeros(2) for _ in range(50)]
+    gc.collect()
+    gc.collect()  # by now they are in the oldest generation
+    finish(sampler.drain())
+    assert all(sampler.census.find(one) for one in promoted)
+
+
+def test_a_hook_without_means_lets_pass_says_so_and_an_audit_makes_up_for_it(
+    sampler: Sampler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finish(sampler.start())
+    monkeypatch.setattr(enumeration, "YOUNG_LIMIT", -1)
+    sampler.hook.young_limit = -1
+    missed = [torch.zeros(2) for _ in range(50)]
+    gc.collect()
+    finish(sampler.drain())
+    assert not any(sampler.census.find(one) for one in missed)
+    reasons = " ".join(sampler.reasons())
+    assert "passed unseen" in reasons
+    assert "about 50 tensors are alive but not found" in reasons
+    sampler.coverage._not_before = 0.0
+    finish(sampler.audit())
+    assert all(sampler.census.find(one) for one in missed)
+    assert "unseen" not in " ".join(sampler.reasons())
+
+
+def test_nothing_is_kept_alive_and_ids_are_not_used_again(sampler: Sampler) -> None:
+    finish(sampler.start())
+    tensor = torch.zeros(2)
+    first = sampler.census.track(tensor)
+    finish(sampler.readings.read_fresh())
+    watch = weakref.ref(tensor)
+    del tensor
+    assert watch() is None
+    finish(sampler.drain())
+    assert first is not None
+    assert first.id not in sampler.census.by_id
+    assert first.id not in sampler.readings.tensors.rows
+    again = torch.zeros(2)
+    second = sampler.census.track(again)
+    assert second is not None
+    assert second.id > first.id
+
+
+def test_types_are_told_apart_without_asking_them() -> None:
+    class Meta(type):
+        def __hash__(cls) -> int:
+            raise AssertionError("the program's code was run")
+
+        def __eq__(cls, other: object) -> bool:
+            raise AssertionError("the program's code was run")
+
+    class Odd(metaclass=Meta):
+        @property
+        def __class__(self) -> Any:
+            raise AssertionError("the program's code was run")
+
+    census = Census(time.perf_counter)
+    census.base = torch._C.TensorBase
+    census.types.ids = {id(Odd), id(torch.Tensor)}
+    assert census.track(Odd()) is None
+    assert census.track(torch.zeros(1)) is not None
+
+
+def test_other_callbacks_of_the_collector_are_left_alone(sampler: Sampler) -> None:
+    class Touchy:
+        def __call__(self, phase: str, info: dict[str, int]) -> None:
+            pass
+
+        def __eq__(self, other: object) -> bool:
+            raise AssertionError("the program's code was run")
+
+        __hash__ = object.__hash__
+
+    others = [Touchy(), Touchy()]
+    gc.callbacks.append(others[0])
+    sampler.hook.install()
+    gc.callbacks.append(others[1])
+    try:
+        sampler.hook.remove()
+        assert [id(one) for one in gc.callbacks[-2:]] == [id(one) for one in others]
+    finally:
+        del gc.callbacks[-2:]
+
+
+def test_a_base_that_only_its_views_keep_is_told_from_one_that_is_held(sampler: Sampler) -> None:
+    base = torch.zeros(8, 8)
+    row = base[3]
+    kept = torch.zeros(8, 8)
+    other = kept[2]
+    finish(sampler.start())
+    finish(sampler.readings.read_all())
+    tracked = sampler.census.find(base)
+    held = sampler.census.find(kept)
+    assert tracked is not None
+    assert held is not None
+    flags = [name for name, _ in sampler.readings.tensors.columns].index("flags")
+    assert not sampler.readings.tensors.rows[tracked.id][1][flags] & 2
+    del base
+    finish(sampler.readings.read_all())
+    assert sampler.readings.tensors.rows[tracked.id][1][flags] & 2
+    assert not sampler.readings.tensors.rows[held.id][1][flags] & 2
+    del row, other

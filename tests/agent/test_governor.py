@@ -1,0 +1,70 @@
+"""The purses: what may be spent, on an injected clock."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tensortui.agent.governor import BURST, PASS, REQUEST, SAMPLE, Governor
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([SAMPLE, PASS, REQUEST]), st.floats(0.0001, 0.002)), min_size=50, max_size=300)
+)
+def test_more_than_the_budget_is_never_spent_beyond_the_first_burst(asked: list[tuple[str, float]]) -> None:
+    clock = Clock()
+    governor = Governor(0.01, clock)
+    spent = 0.0
+    for kind, seconds in asked:
+        clock.now += governor.wait(kind)
+        if governor.wait(kind) > 0:
+            continue
+        governor.spend(seconds, kind)
+        clock.now += seconds
+        spent += seconds
+    saved = BURST + 2 * max(0.01, 4 * 0.0007)
+    assert spent <= 0.01 * (clock.now - 100.0) + saved + 3 * 0.002
+
+
+def test_a_request_that_used_up_its_purse_leaves_the_passes_theirs() -> None:
+    clock = Clock()
+    governor = Governor(0.01, clock)
+    governor.spend(BURST + 0.1, REQUEST)
+    governor.spend(0.02, SAMPLE)
+    assert governor.wait(REQUEST) > 0
+    assert governor.wait(SAMPLE) > 0
+    assert governor.wait(PASS) == 0
+
+
+def test_samples_are_paid_before_anything_else() -> None:
+    clock = Clock()
+    governor = Governor(0.01, clock)
+    for kind in (SAMPLE, PASS, REQUEST):
+        governor.spend(2.0, kind)
+    clock.now += 100.0  # a second of income
+    assert governor.wait(SAMPLE) > 0
+    clock.now += 310.0
+    assert governor.wait(SAMPLE) == 0
+    assert governor.wait(PASS) > 0
+
+
+def test_the_share_is_that_of_the_last_ten_seconds() -> None:
+    clock = Clock()
+    governor = Governor(0.01, clock)
+    for _ in range(40):
+        clock.now += 0.5
+        governor.spend(0.01, SAMPLE)
+    assert 0.018 < governor.share() < 0.022
+    clock.now += 10.0
+    governor.spend(0.0, SAMPLE)
+    clock.now += 1.0
+    governor.spend(0.0, SAMPLE)
+    assert governor.share() < 0.012

@@ -1,0 +1,97 @@
+"""Rows: any history of births, changes and deaths arrives as it is, however the batches are cut, resets included."""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tensortui.agent.rows import Reader, Table
+from tensortui.wire.frames import Decoder
+from tensortui.wire.messages import NONE
+
+STEP = st.one_of(
+    st.tuples(st.just("put"), st.integers(1, 12), st.text(max_size=3)),
+    st.tuples(st.just("drop"), st.integers(1, 12), st.just("")),
+    st.tuples(st.sampled_from(["batch", "compact"]), st.just(0), st.just("")),
+)
+
+
+class Viewer:
+    """Applies what a connection would be sent."""
+
+    def __init__(self, table: Table) -> None:
+        self.reader = Reader(table)
+        self.devices: list[Any] = []
+        self.rows: dict[int, Any] = {}
+
+    def take(self) -> None:
+        if self.reader.stale:
+            self.reader.restart()
+            self.devices.clear()
+            self.rows.clear()
+        batch = self.reader.batch()
+        while frame := batch.next_frame():
+            ((header, payload),) = Decoder().feed(frame)
+            numbers = array("q", payload)
+            if header["t"] == "gone":
+                for number in numbers:
+                    self.rows.pop(number, None)
+                continue
+            self.devices += header["values"].get("device", [])
+            for number, device, *_ in struct.iter_unpack("<5q", payload):
+                self.rows[number] = None if device == NONE else self.devices[device]
+
+
+@given(st.lists(STEP, max_size=80))
+def test_what_is_told_is_what_is(steps: list[tuple[str, int, str]]) -> None:
+    table = Table("storages")
+    often, once = Viewer(table), Viewer(table)
+    truth: dict[int, str] = {}
+    for what, number, device in steps:
+        if what == "put":
+            truth[number] = device
+            table.put((number, table.dictionary("device").index(device), 0, 0, 0))
+        elif what == "drop":
+            truth.pop(number, None)
+            table.drop(number)
+        elif what == "batch":
+            often.take()
+            assert often.rows == truth
+        else:
+            for _ in table.compact():
+                pass
+    for viewer in (often, once):
+        viewer.take()
+        assert viewer.rows == truth
+    assert not table.since(often.reader.serial)
+
+
+def test_a_dictionary_far_larger_than_its_rows_is_started_anew() -> None:
+    table = Table("storages")
+    viewer = Viewer(table)
+    words = table.dictionary("device")
+    for number in range(10_100):
+        table.put((1, words.index(f"device {number}"), 0, 0, 0))
+    viewer.take()
+    assert table.bloated()
+    for _ in table.compact():
+        pass
+    assert not table.bloated()
+    assert table.dictionary("device").entries == ["device 10099"]
+    assert viewer.reader.stale
+    viewer.take()
+    assert viewer.rows == {1: "device 10099"}
+
+
+def test_a_reader_whose_deaths_were_forgotten_starts_anew() -> None:
+    table = Table("storages")
+    viewer = Viewer(table)
+    table.put((1, NONE, 0, 0, 0))
+    viewer.take()
+    table.drop(1)
+    table.forget_gone(table.serial)
+    assert viewer.reader.stale
