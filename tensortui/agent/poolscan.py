@@ -29,7 +29,7 @@ INLINE_VALUES = 1 << 2 if sys.version_info >= (3, 13) else 0
 FULL_LIMIT = 400_000  # pools of address space that are looked at one by one: 6 GiB
 COARSE = 262_144  # above that, one probe in so many bytes, then the neighbourhood of what was found
 ARENA = 1 << 20
-BATCH = 128
+BATCH = 64
 MOST_SLOTS = 30  # attribute slots inside an instance
 MASK = ~3  # the collector keeps flags in the low bits of a link back
 
@@ -78,18 +78,18 @@ def pairs(addresses: Iterable[int], length: int) -> "array[int]":
     return flat
 
 
-def anonymous_ranges() -> List[Tuple[int, int]]:
-    """Return the ranges of private anonymous writable memory, cut to whole pools."""
-    ranges = []
+def anonymous_ranges(ranges: List[Tuple[int, int]]) -> Work:
+    """Add the ranges of private anonymous writable memory, cut to whole pools, to `ranges`."""
     with open("/proc/self/maps", encoding="utf-8", errors="replace") as lines:
-        for line in lines:
+        for count, line in enumerate(lines):
+            if not count % BATCH:
+                yield
             parts = line.split(None, 5)
             if parts[1].startswith("rw-p") and (len(parts) < 6 or parts[5].startswith(("[heap", "[anon"))):
                 low, high = (int(end, 16) for end in parts[0].split("-"))
                 low = (low + POOL - 1) & -POOL
                 if high - low >= POOL:
                     ranges.append((low, high & -POOL))
-    return ranges
 
 
 class PoolScanner:
@@ -198,7 +198,8 @@ class PoolScanner:
                     yield
 
     def _find_pools(self, pools: Dict[int, List[int]]) -> Work:
-        ranges = anonymous_ranges()
+        ranges: List[Tuple[int, int]] = []
+        yield from anonymous_ranges(ranges)
         if sum(high - low for low, high in ranges) // POOL <= FULL_LIMIT:
             for low, high in ranges:
                 yield from self._headers(range(low, high, POOL), pools)

@@ -58,7 +58,7 @@ class Readings:
 
     def read_fresh(self) -> Work:
         """Read what was tracked but never read, and what a pass wants to be read again."""
-        self._maps.read()
+        yield from self._maps.read()
         for queue in (self._census.fresh, self._again):
             if queue:
                 yield from self._read_each(emptied(queue))
@@ -74,7 +74,7 @@ class Readings:
 
     def read_all(self) -> Work:
         """Read every tensor anew."""
-        self._maps.read()
+        yield from self._maps.read()
         todo = list(self._census.by_id.values())
         self._census.fresh.clear()
         for start in range(0, len(todo), FULL_STEP):

@@ -5,11 +5,13 @@ import ctypes
 import time
 from typing import Any, Dict, List, Optional, Tuple
 
+from tensortui.agent.census import Work
 from tensortui.agent.read import Facts
 from tensortui.agent.rows import Row, Table, number
 
 MEMORY, SHARED, FILE, NOTHING = range(4)  # messages.BACKINGS
 MAPS_EVERY = 2.0
+LINES = 64  # of the memory map that are read in one step
 
 
 class Size:
@@ -47,7 +49,7 @@ class Maps:
         self._kinds: List[int] = []
         self._read_at = float("-inf")
 
-    def read(self) -> None:
+    def read(self) -> Work:
         """Read /proc/self/maps anew, at most every other second; without it everything counts as memory."""
         now = time.monotonic()
         if now - self._read_at < MAPS_EVERY:
@@ -56,7 +58,9 @@ class Maps:
         starts, ends, kinds = [], [], []
         try:
             with open("/proc/self/maps", encoding="utf-8", errors="replace") as lines:
-                for line in lines:
+                for count, line in enumerate(lines):
+                    if not count % LINES:
+                        yield
                     parts = line.split(None, 5)
                     path = parts[5].strip() if len(parts) > 5 else ""
                     kind = self._kind(parts[1], path)
