@@ -29,6 +29,8 @@ IDLE_EXIT_SECONDS = 60.0
 
 Pieces = list[tuple[int, str]]
 
+# Everything is compiled before it is run: `exec` of text makes CPython forget, for the whole process, that a Ctrl-C
+# ended the program, and it would exit with status 1 instead of dying of the signal.
 # Run with a dict of its own for its names. An interrupt that arrives just here belongs to the program.
 START = """\
 def unpack(packed):
@@ -36,7 +38,7 @@ def unpack(packed):
 def run():
     names = globals()
     try:
-        exec(unpack(loader), names)
+        exec(compile(unpack(loader), "<tensortui.attach.loader>", "exec"), names)
         begin(*[__import__("marshal").loads(unpack(names.pop(name))) for name in ("modules", "payload")])
     except BaseException:
         pass
@@ -44,12 +46,12 @@ def run():
 try:
     __import__("_thread").start_new_thread(run, ())
 except RuntimeError as error:
-    exec(unpack(loader), globals())
+    exec(compile(unpack(loader), "<tensortui.attach.loader>", "exec"), globals())
     report("no thread could be started: %s" % error, __import__("marshal").loads(unpack(payload)))
 """
 STATEMENT = """\
 try:
-    __import__("builtins").exec({start!r}, \
+    __import__("builtins").exec(compile({start!r}, "<tensortui.attach>", "exec"), \
 {{"__name__": "_tensortui", "loader": b"{loader}", "modules": b"{modules}", "payload": b"{payload}"}})
 except KeyboardInterrupt:
     __import__("_thread").interrupt_main()

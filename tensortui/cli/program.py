@@ -43,7 +43,7 @@ def start():
     except OSError:
         pass
     try:
-        exec({bootstrap!r}, {{"__name__": "tensortui"}})
+        exec(compile({bootstrap!r}, "<tensortui.attach>", "exec"), {{"__name__": "tensortui"}})
     except Exception:
         pass
 start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 
@@ -147,3 +148,23 @@ def test_nothing_is_kept_when_the_agent_has_ended():
     modules.forget()
     assert module.__dict__ == {}
     assert not modules._loaded and not modules._sources
+
+
+def test_an_interrupted_program_still_dies_of_its_signal():
+    """`exec` of a string makes CPython forget that the program ends by Ctrl-C, from whatever thread it is called."""
+    program = (
+        "import atexit, sys, time\n"
+        "statement = compile(sys.stdin.read(), '<attach>', 'exec')\n"
+        "atexit.register(lambda: (exec(statement), time.sleep(0.5)))\n"
+        "raise KeyboardInterrupt\n"
+    )
+    sources = {"tensortui.agent.main": "def start(options):\n    pass\n"}
+    ended = subprocess.run(
+        [sys.executable, "-c", program],
+        check=False,
+        input=bootstrap.bootstrap_source(sources=sources),
+        capture_output=True,
+        text=True,
+    )
+    assert ended.stderr.rstrip().endswith("KeyboardInterrupt")
+    assert ended.returncode == -signal.SIGINT
