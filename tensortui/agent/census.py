@@ -13,8 +13,8 @@ class Tracked:
     """One live tensor, known by a weak reference alone. `id` is never reused."""
 
     __slots__ = (
-        "base", "born", "category", "cpp_only", "exact", "found", "id", "names", "pyid", "ref", "row", "saved",
-        "saved_as", "seq", "storage", "views",
+        "base", "born", "cpp_only", "exact", "found", "id", "names", "pyid", "ref", "row", "saved",
+        "saved_as", "storage", "views",
     )  # fmt: skip
 
     def __init__(self, number: int, ref: "weakref.ref[Any]", pyid: int, born: float) -> None:
@@ -25,12 +25,10 @@ class Tracked:
         self.born = born
         self.storage: Optional[int] = None
         self.row: Optional[Tuple[int, ...]] = None
-        self.seq = 0
         self.names: List[str] = []
         self.found = OTHER  # category by what the names pass saw
         self.saved = False  # the graph pass saw it saved for backward
         self.saved_as = ""  # as what and by which node: the name of those that have no other
-        self.category = OTHER
         self.cpp_only = False
         self.exact = False  # of torch.Tensor itself: those are counted against the references to that type
         self.base: Optional[int] = None  # id of the tensor this one is a view of
@@ -190,7 +188,6 @@ class Context:
         self.clock = census.clock
         self.reasons = reasons  # sentences for the coverage
         self.track = census.track
-        self.known_tensor_types = census.types
         self.modules = census.modules  # iterate for the live objects, or .refs() for weak references
         self.optimizers = census.optimizers
         self.found: Dict[int, Tuple[Tracked, List[str], int]] = {}
@@ -206,10 +203,6 @@ class Context:
             names.append(name)
         if category < entry[2]:
             self.found[tracked.id] = (tracked, names, category)
-
-    def set_category(self, tracked: Tracked, category: int) -> None:
-        """Say that `tracked` has a role, without a name."""
-        self.note(tracked, None, category)
 
 
 MAX_NAMES = 16

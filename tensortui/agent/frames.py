@@ -11,7 +11,6 @@ from types import CellType, CodeType, FrameType
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 WORD = ctypes.sizeof(ctypes.c_size_t)
-MAX_DEPTH = 400  # frames of one thread
 MAX_SLOTS = 512
 _TAGGED_INT = 3  # 3.14: slots are tagged references; both low bits mean an integer that is no object
 

@@ -117,10 +117,8 @@ class Readings:
             elif tracked.saved and not tracked.names:
                 flags |= CPP_ONLY
                 tracked.cpp_only = True
-        tracked.category = self._category(tracked, facts.is_leaf is False)
         tracked.row = self._row(tracked, facts, flags)
-        if self.tensors.put(tracked.row):
-            tracked.seq = self.tensors.serial
+        self.tensors.put(tracked.row)
 
     def _row(self, tracked: Tracked, facts: Facts, flags: int) -> Row:
         word = self._words
@@ -144,7 +142,7 @@ class Readings:
             number(facts.is_leaf),
             number(facts.version),
             word["grad_fn"].index(facts.grad_fn),
-            tracked.category,
+            self._category(tracked, facts.is_leaf is False),
         )
 
     def _view_of(self, tracked: Tracked, base: Optional[Tracked]) -> None:
@@ -159,9 +157,9 @@ class Readings:
         tracked.base = now
 
     @staticmethod
-    def _category(tracked: Tracked, has_grad_fn: bool) -> int:
+    def _category(tracked: Tracked, computed: bool) -> int:
         best = min(tracked.found, SAVED) if tracked.saved else tracked.found
-        return ACTIVATION if has_grad_fn and best >= INPUT else best
+        return ACTIVATION if computed and best >= INPUT else best
 
 
 def emptied(queue: "Deque[Tracked]") -> Iterator[Tracked]:

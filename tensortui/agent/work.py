@@ -3,6 +3,7 @@
 import time
 from typing import Any, Dict, List, Optional, Set, Tuple
 
+from tensortui.agent import graph
 from tensortui.agent.answers import Answers, graph_message
 from tensortui.agent.census import Work
 from tensortui.agent.connections import MIN_INTERVAL, Connection, Server
@@ -12,7 +13,6 @@ from tensortui.agent.sampler import Sampler
 UNWATCHED_DRAIN = 2.0
 PASS_EVERY = 0.5
 GRAPH_CHUNK = 100  # nodes in one frame: well under a millisecond to encode
-MAX_NODES = 10_000
 
 
 class Workshop:
@@ -88,16 +88,13 @@ class Workshop:
     def _refresh(self) -> Work:
         self._asked = self._take_requests()
         yield from self.sampler.drain()
-        yield from self._everything()
-        self._answer()
-
-    def _everything(self) -> Work:
         yield from self.sampler.readings.read_all()
         yield from self.sampler.run_names()
         yield from self.sampler.run_graph()
         yield from self.sampler.readings.read_fresh()
         yield from self.sampler.compact()
         self._passes_at = time.monotonic()
+        self._answer()
 
     def _take_requests(self) -> Dict[Connection, List[Any]]:
         asked = {}
@@ -117,7 +114,7 @@ class Workshop:
         self._asked = {one: [header.get("request")]}
         roots, limit = header.get("roots"), header.get("limit")
         body = yield from self.sampler.walk_graph(
-            roots if isinstance(roots, list) else None, limit if isinstance(limit, int) else MAX_NODES
+            roots if isinstance(roots, list) else None, limit if isinstance(limit, int) else graph.MAX_NODES
         )
         nodes = body["nodes"]
         for start in range(0, max(len(nodes), 1), GRAPH_CHUNK):

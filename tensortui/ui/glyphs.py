@@ -18,7 +18,6 @@ class Glyphs:
     empty: str
     opened: str
     closed: str
-    branch: str
     warn: str
     new: str
     changed: str
@@ -56,7 +55,6 @@ UNICODE = Glyphs(
     empty="┄",
     opened="▼",
     closed="▶",
-    branch="└",
     warn="▲!",
     new="+",
     changed="~",
@@ -77,7 +75,6 @@ ASCII = Glyphs(
     empty=".",
     opened="v",
     closed=">",
-    branch="`",
     warn="/!\\",
     new="+",
     changed="~",

@@ -10,14 +10,14 @@ from typing import Any
 
 from tensortui.analysis.accounting import Account, Accounts
 from tensortui.analysis.filtering import Filter
+from tensortui.analysis.findings import Thresholds
 from tensortui.analysis.grouping import KEYS as GROUPINGS
 from tensortui.model import CATEGORY_RANK, Change, Sample, Storage, Tensor
 from tensortui.ui.columns import BY_KEY, storage_bytes
 
 STORAGE = "storage"
 GROUP_MODES = (STORAGE, *GROUPINGS)
-WASTE_SHARE = 0.5  # a storage is warned about when its live tensors reach less of it than this ...
-WASTE_BYTES = 1 << 20  # ... and this much of it cannot be reached
+THRESHOLDS = Thresholds()
 
 Key = Any  # a storage id; below zero the tensor id that has no storage (~id); or the text of a grouping
 
@@ -26,7 +26,7 @@ def wasted(account: Account | None) -> bool:
     """Whether a storage is kept alive by tensors that reach little of it."""
     if account is None or account.live_bytes is None:
         return False
-    return account.live_bytes < account.bytes * WASTE_SHARE and account.bytes - account.live_bytes >= WASTE_BYTES
+    return THRESHOLDS.retains(account.live_bytes, account.bytes)
 
 
 class Rows:

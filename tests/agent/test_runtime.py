@@ -3,123 +3,12 @@
 from __future__ import annotations
 
 import socket
-import subprocess
-import sys
-import time
-from array import array
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tensortui.wire.frames import Decoder, encode
-from tensortui.wire.messages import COLUMNS, NONE
-
-START = """
-import _thread, sys
-sys.path.insert(0, {root!r})
-import tensortui.agent.main as agent_main
-_thread.start_new_thread(
-    agent_main.start,
-    ({{"path": [{path!r}], "token": "secret", "budget": {budget}, "version": "t", "idle_exit": {idle}}},),
-)
-"""
-
-
-class Client:
-    """One connection; keeps the tables that it was told."""
-
-    def __init__(self, path: str, **hello: Any) -> None:
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(30)
-        deadline = time.monotonic() + 30
-        while True:
-            try:
-                self.sock.connect(path)
-                break
-            except OSError:
-                assert time.monotonic() < deadline, "the agent did not come up"
-                time.sleep(0.02)
-        self._decoder = Decoder()
-        self._frames: list[tuple[dict[str, Any], bytes]] = []
-        self.values: dict[tuple[str, str], list[Any]] = {}
-        self.tables: dict[str, dict[int, dict[str, Any]]] = {name: {} for name in COLUMNS}
-        self.send({"t": "hello", "protocols": [1, 1], "viewer": "test", "token": None, **hello})
-
-    def send(self, header: dict[str, Any]) -> None:
-        self.sock.sendall(encode(header))
-
-    def receive(self) -> tuple[dict[str, Any], bytes] | None:
-        """The next frame, None at the end."""
-        while not self._frames:
-            data = self.sock.recv(1 << 16)
-            if not data:
-                return None
-            self._frames += self._decoder.feed(data)
-        return self._frames.pop(0)
-
-    def until(self, kind: str, **fields: Any) -> dict[str, Any]:
-        """Apply what comes until a message of `kind` with `fields`."""
-        while True:
-            frame = self.receive()
-            assert frame is not None, f"the agent ended before {kind}"
-            header, payload = frame
-            self._apply(header, payload)
-            if header["t"] == kind and all(header.get(name) == value for name, value in fields.items()):
-                return header
-
-    def refresh(self, request: int = 1) -> dict[str, Any]:
-        self.send({"t": "refresh", "request": request})
-        return self.until("sample", request=request)
-
-    def _apply(self, header: dict[str, Any], payload: bytes) -> None:
-        numbers = array("q", payload)
-        if header["t"] == "reset":
-            self.values.clear()
-            for table in self.tables.values():
-                table.clear()
-        elif header["t"] == "gone":
-            for number in numbers:
-                self.tables[header["table"]].pop(number, None)
-        elif header["t"] == "rows":
-            columns = COLUMNS[header["table"]]
-            for column, more in header["values"].items():
-                self.values.setdefault((header["table"], column), []).extend(more)
-            for start in range(0, len(numbers), len(columns)):
-                row = {}
-                for (name, kind), cell in zip(columns, numbers[start : start + len(columns)], strict=True):
-                    word = self.values.get((header["table"], name), []) if kind == "value" else []
-                    row[name] = None if cell == NONE else word[cell] if kind == "value" else cell
-                self.tables[header["table"]][row["id"]] = row
-
-    def named(self, name: str) -> dict[str, Any]:
-        """The row of the tensor that has `name`."""
-        found = [row for row in self.tables["tensors"].values() if name in row["names"]]
-        assert len(found) == 1, f"{len(found)} tensors are named {name}"
-        return found[0]
-
-
-@pytest.fixture
-def program(
-    start: Callable[..., subprocess.Popen[str]], root: Path, tmp_path: Path
-) -> Callable[..., tuple[subprocess.Popen[str], str]]:
-    """Start `code` with the agent in its process; returns the process, after its READY, and the socket's path."""
-
-    def run(
-        code: str, *, python: str = sys.executable, budget: float = 0.5, idle: float = 30.0, ready: bool = True
-    ) -> tuple[subprocess.Popen[str], str]:
-        path = str(tmp_path / "agent" / "a.sock")
-        text = code.replace("START_AGENT", START.format(root=str(root), path=path, budget=budget, idle=idle))
-        process = start(python, "-c", text, stdin=subprocess.PIPE)
-        if ready:
-            assert process.stdout is not None
-            line = process.stdout.readline()
-            assert line.startswith("READY"), process.stderr.read() if process.stderr else line
-        return process, path
-
-    return run
-
+from tensortui.wire.frames import encode
 
 PROGRAM = """
 import gc, os, sys, threading, torch
@@ -146,9 +35,9 @@ def say(process: Any, line: str) -> str:
     return printed.strip()
 
 
-def test_births_changes_and_deaths_are_told(program: Any) -> None:
+def test_births_changes_and_deaths_are_told(program: Any, connect: Any) -> None:
     process, path = program(PROGRAM)
-    client = Client(path)
+    client = connect(path)
     client.refresh()
     kept = client.named("kept")
     assert (kept["shape"], kept["strides"], kept["dtype"], kept["version"]) == ([5, 3], [3, 1], "float32", 0)
@@ -165,10 +54,10 @@ def test_births_changes_and_deaths_are_told(program: Any) -> None:
     assert kept["storage"] not in client.tables["storages"]
 
 
-def test_detach_leaves_nothing(program: Any) -> None:
+def test_detach_leaves_nothing(program: Any, connect: Any) -> None:
     process, path = program(PROGRAM)
     left = "print(len(gc.callbacks), threading.active_count(), len(os.listdir('/proc/self/task')) - before)"
-    client = Client(path)
+    client = connect(path)
     client.refresh()
     assert say(process, left) == "1 1 1"
     client.send({"t": "detach"})
@@ -179,9 +68,9 @@ def test_detach_leaves_nothing(program: Any) -> None:
     assert not Path(path).parent.exists()
 
 
-def test_a_process_without_torch_waits_and_goes_on_by_itself(program: Any) -> None:
+def test_a_process_without_torch_waits_and_goes_on_by_itself(program: Any, connect: Any) -> None:
     process, path = program(NO_TORCH)
-    client = Client(path)
+    client = connect(path)
     sample = client.refresh()
     assert (sample["phase"], sample["coverage"]["complete"]) == ("waiting", True)
     assert say(process, "print('torch' in sys.modules)") == "False"
@@ -192,9 +81,9 @@ def test_a_process_without_torch_waits_and_goes_on_by_itself(program: Any) -> No
     assert client.named("kept")["shape"] == [4]
 
 
-def test_the_exit_says_goodbye_with_what_ended_the_program(program: Any) -> None:
+def test_the_exit_says_goodbye_with_what_ended_the_program(program: Any, connect: Any) -> None:
     process, path = program(PROGRAM.replace("exec(line)", "raise KeyError(line)"))
-    client = Client(path)
+    client = connect(path)
     client.refresh()
     process.stdin.write("end\n")
     process.stdin.flush()
@@ -204,9 +93,9 @@ def test_the_exit_says_goodbye_with_what_ended_the_program(program: Any) -> None
     assert "Exception ignored" not in process.stderr.read()
 
 
-def test_the_last_viewer_gone_ends_the_agent(program: Any) -> None:
+def test_the_last_viewer_gone_ends_the_agent(program: Any, connect: Any) -> None:
     process, path = program(PROGRAM, idle=0.2)
-    Client(path).sock.close()
+    connect(path).sock.close()
     say(process, WAIT_FOR_THE_END)
     assert not Path(path).parent.exists()
 
@@ -216,9 +105,9 @@ def test_the_last_viewer_gone_ends_the_agent(program: Any) -> None:
     [b"\xff" * 64, b"GET / HTTP/1.1\r\n\r\n", encode({"t": "watch", "ids": [1]}), b"\0" * 8],
     ids=["noise", "http", "no hello", "empty"],
 )
-def test_a_hostile_peer_is_cut_off_and_nobody_else_notices(program: Any, garbage: bytes) -> None:
+def test_a_hostile_peer_is_cut_off_and_nobody_else_notices(program: Any, connect: Any, garbage: bytes) -> None:
     _, path = program(PROGRAM)
-    client = Client(path)
+    client = connect(path)
     client.refresh()
     hostile = socket.socket(socket.AF_UNIX)
     hostile.settimeout(30)
@@ -229,26 +118,26 @@ def test_a_hostile_peer_is_cut_off_and_nobody_else_notices(program: Any, garbage
     client.refresh(2)
 
 
-def test_another_protocol_is_refused_with_the_reason(program: Any) -> None:
+def test_another_protocol_is_refused_with_the_reason(program: Any, connect: Any) -> None:
     _, path = program(PROGRAM)
-    error = Client(path, protocols=[7, 9]).until("error")
+    error = connect(path, protocols=[7, 9]).until("error")
     assert error["kind"] == "version"
     assert error["next_step"]
 
 
-def test_a_peer_that_never_reads_does_not_hold_up_another(program: Any) -> None:
+def test_a_peer_that_never_reads_does_not_hold_up_another(program: Any, connect: Any) -> None:
     process, path = program(PROGRAM)
     say(process, "many = [torch.zeros(1) for _ in range(3000)]")
-    lazy, client = Client(path), Client(path)
+    lazy, client = connect(path), connect(path)
     for request in range(60):
         lazy.send({"t": "refresh", "request": request})
     client.refresh()
     assert len(client.tables["tensors"]) >= 3001
 
 
-def test_a_forked_child_does_not_speak(program: Any) -> None:
+def test_a_forked_child_does_not_speak(program: Any, connect: Any) -> None:
     process, path = program(PROGRAM)
-    client = Client(path)
+    client = connect(path)
     client.refresh()
     child = "r = os.fork(); r or (gc.collect(), os._exit(len(gc.callbacks)))"
     code = child + "; print(os.waitstatus_to_exitcode(os.waitpid(r, 0)[1]))"
@@ -256,9 +145,9 @@ def test_a_forked_child_does_not_speak(program: Any) -> None:
     client.refresh(2)
 
 
-def test_if_alone_does_not_end_the_agent_under_another_viewer(program: Any) -> None:
+def test_if_alone_does_not_end_the_agent_under_another_viewer(program: Any, connect: Any) -> None:
     _, path = program(PROGRAM)
-    first, second = Client(path), Client(path)
+    first, second = connect(path), connect(path)
     first.refresh()
     second.refresh()
     first.send({"t": "detach", "if_alone": True})

@@ -37,6 +37,10 @@ class Thresholds:
     kept_steps: int = 4  # graphs of one kind behind one sum, or in one container
     per_kind: int = 50  # the largest ones are told
 
+    def retains(self, live: int, size: int) -> bool:
+        """Whether so much of a storage of `size` bytes is out of reach, `live` bytes being in reach."""
+        return size - live >= self.retained_bytes and live < size * self.retained_share
+
 
 class Facts(NamedTuple):
     """What the rules look at."""

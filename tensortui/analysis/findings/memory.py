@@ -18,9 +18,7 @@ def retained(facts: Facts) -> Iterator[Finding]:
     tensors = facts.sample.tensors
     for number, account in facts.accounts.accounts.items():
         live = account.live_bytes
-        if not live or account.backing == "file" or account.bytes - live < limits.retained_bytes:
-            continue
-        if live >= account.bytes * limits.retained_share:
+        if not live or account.backing == "file" or not limits.retains(live, account.bytes):
             continue
         holders = [tid for tid in account.tensors if "base-only" not in tensors[tid].flags]
         holders.sort(key=lambda tid: (not tensors[tid].names, tid))

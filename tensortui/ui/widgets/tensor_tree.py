@@ -21,7 +21,6 @@ from tensortui.ui.lines import Lines
 from tensortui.ui.rows import STORAGE, Rows
 
 MARK_SECONDS = 2.0
-SORT_KEYS = tuple(column.key for column in COLUMNS)
 
 
 class TensorTree(ScrollView, can_focus=True):
@@ -119,7 +118,6 @@ class TensorTree(ScrollView, can_focus=True):
         self._wanted: tuple[str, Any] | None = None  # the row the user chose
         self._held: tuple[str, Any] | None = None  # the row under the cursor
         self._recent: list[tuple[float, Change]] = []
-        self._marked: set[int] = set()
         self._styles: dict[str, Style] = {}
 
     # -- new data
@@ -189,11 +187,6 @@ class TensorTree(ScrollView, can_focus=True):
     def row(self) -> int | None:
         """The row under the cursor."""
         return self.rows.order[self.cursor] if 0 <= self.cursor < len(self.rows.order) else None
-
-    @property
-    def hidden_columns(self) -> tuple[str, ...]:
-        """Titles of the columns there is no room for."""
-        return tuple(column.title for column in self._layout.hidden)
 
     def _hold(self) -> None:
         row = self.row
