@@ -14,6 +14,7 @@ from tensortui.wire.messages import WATCH_LIMIT
 
 LOOK_FOR_TORCH = 0.25
 PROGRESS_EVERY = 0.25
+NOT_ALONE = {"cause": "Another viewer is connected.", "next_step": "Detach without asking for that."}
 MAX_REQUESTS = 63  # of one viewer that wait; older ones are dropped
 
 
@@ -169,8 +170,11 @@ class Agent:
         elif kind == "graph":
             one.graphs = [*one.graphs[-MAX_REQUESTS:], header]
             self._torch_at = 0.0
-        elif kind == "detach" and not (header.get("if_alone") and self._others(one)):
-            self._stop = "detached"
+        elif kind == "detach":
+            if header.get("if_alone") and self._others(one):
+                one.send({"t": "failed", "request": header.get("request"), **NOT_ALONE})
+            else:
+                self._stop = "detached"
 
     def _others(self, one: Connection) -> bool:
         return any(other is not one and other.greeted for other in self._server.connections)

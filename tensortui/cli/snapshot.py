@@ -55,10 +55,11 @@ async def read_document(endpoint: Endpoint, *, graph: bool) -> dict[str, Any]:
 
     source = await LiveSource.connect(endpoint, interval=None)
     try:
-        sample = await source.refresh()
-        return document(sample, await source.graph() if graph else None)
+        # the graph first: the tensors that only it holds are then part of the sample
+        found = await source.graph() if graph else None
+        return document(await source.refresh(), found)
     finally:
         if endpoint.fresh:
-            await source.detach()
+            await source.detach(if_alone=True)
         else:
             await source.close()

@@ -159,12 +159,12 @@ class LiveSource:
         self._watch.close()
         self._sock.close()
 
-    async def detach(self) -> None:
-        """End the agent for every viewer, wait until it has said so, then close."""
-        if self.ended is None and self._reader is not None:
+    async def detach(self, *, if_alone: bool = False) -> None:
+        """End the agent, wait until it has said so, then close. With `if_alone` it stays for another viewer."""
+        if self.ended is None:
+            # answered by its end, or by a refusal where it stays
             with contextlib.suppress(TensortuiError, asyncio.TimeoutError, TimeoutError):
-                await self._send({"t": "detach"})
-                await asyncio.wait_for(asyncio.shield(self._reader), 5.0)
+                await asyncio.wait_for(self._ask({"t": "detach", "if_alone": if_alone}), 5.0)
         await self.close()
 
     # What goes out

@@ -41,6 +41,6 @@ class Source(Protocol):
         """Leave the source. The target goes on; the agent ends itself some time after its last viewer left."""
         ...
 
-    async def detach(self) -> None:
-        """End the agent in the target, for every viewer, leaving nothing behind, then close."""
+    async def detach(self, *, if_alone: bool = False) -> None:
+        """End the agent in the target, leaving nothing behind, then close. `if_alone`: it stays for another viewer."""
         ...

@@ -17,7 +17,7 @@ Client to server:
     watch    {ids: [...]} at most WATCH_LIMIT: read these first in each sample
     refresh  {request}: read everything anew, then a sample that carries the request
     graph    {request, roots: [ids]|null, limit}
-    detach   {if_alone?}: end the agent; with if_alone only where no other viewer is connected
+    detach   {request?, if_alone?}: end the agent; with if_alone only where no other viewer is connected, else `failed`
 """
 
 from typing import Dict, List, Tuple

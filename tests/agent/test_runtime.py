@@ -150,6 +150,7 @@ def test_if_alone_does_not_end_the_agent_under_another_viewer(program: Any, conn
     first, second = connect(path), connect(path)
     first.refresh()
     second.refresh()
-    first.send({"t": "detach", "if_alone": True})
+    first.send({"t": "detach", "if_alone": True, "request": "r"})
+    assert first.until("failed", request="r")["cause"] == "Another viewer is connected."
     first.refresh(2)
     second.sock.close()

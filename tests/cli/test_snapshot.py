@@ -7,7 +7,9 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from tensortui.attach import find_endpoint
+from tensortui.attach import attach, find_endpoint
+from tensortui.cli.snapshot import read_document
+from tensortui.sources.live import LiveSource
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -28,6 +30,9 @@ def test_the_graph_comes_when_it_is_asked_for(tensortui: Run, trainer: subproces
     document = json.loads(tensortui("snapshot", str(trainer.pid), "--json", "--graph").stdout)
     names = {node["name"] for node in document["graph"]["nodes"]}
     assert {"SumBackward0", "AddmmBackward0", "AccumulateGrad"} <= names
+    saved = {one["tensor"] for node in document["graph"]["nodes"] for one in node["saved"]} - {None}
+    assert saved
+    assert saved <= {tensor["id"] for tensor in document["tensors"]}
 
 
 def test_without_json_it_is_a_summary(tensortui: Run, trainer: subprocess.Popen[str]) -> None:
@@ -44,6 +49,17 @@ def test_nothing_is_left_in_the_process(tensortui: Run, trainer: subprocess.Pope
     assert find_endpoint(trainer.pid) is None
     assert len(list(tasks.iterdir())) == before
     assert trainer.poll() is None
+
+
+async def test_the_agent_stays_for_another_viewer(trainer: subprocess.Popen[str]) -> None:
+    endpoint = attach(trainer.pid)
+    other = await LiveSource.connect(endpoint, interval=None)
+    assert (await read_document(endpoint, graph=False))["process"]["pid"] == trainer.pid
+    assert endpoint.fresh
+    assert find_endpoint(trainer.pid) is not None
+    assert (await other.refresh()).tensors
+    await other.detach(if_alone=True)
+    assert find_endpoint(trainer.pid) is None
 
 
 def test_it_can_be_repeated(tensortui: Run, trainer: subprocess.Popen[str]) -> None:

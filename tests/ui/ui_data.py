@@ -289,7 +289,7 @@ class Played:
     async def close(self) -> None:
         self.closed = True
 
-    async def detach(self) -> None:
+    async def detach(self, *, if_alone: bool = False) -> None:
         self.detached = True
 
 
