@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from types import MappingProxyType
 
+from tensortui.analysis.overlaps import Overlaps
 from tensortui.model import BACKINGS, CATEGORIES, CATEGORY_RANK, Sample, Storage, Tensor
 from tensortui.model.strided import MAX_MASK_BITS, PACKED, extent, intervals, itemsize, mask, union
 
@@ -24,7 +25,8 @@ _MAX_WORK = 1 << 31  # bits touched while doing so: well under a tenth of a seco
 class Account:
     """One storage: what it is for, what of it living tensors can address, and which tensors lie on it, oldest first.
 
-    `live_bytes` leaves out tensors that only a view's `_base` keeps; None where it cannot be told.
+    `live_bytes` leaves out tensors that only a view's `_base` keeps; None where it cannot be told. `counted` is what
+    the totals count here: nothing where no memory is held, and bytes that several storages share only once.
     """
 
     category: str
@@ -33,11 +35,12 @@ class Account:
     bytes: int
     device: str
     backing: str
+    counted: int
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Sums that count each storage once; `bytes` is all of it, `by_backing` splits it (memory, shared, file)."""
+    """Sums that count each byte once; `bytes` is all of it, `by_backing` splits it (memory, shared, file)."""
 
     tensors: int = 0
     storages: int = 0
@@ -62,6 +65,8 @@ class Accounts:
         self._storages: Mapping[int, Storage] = {}
         self._members: dict[int, dict[int, None]] = {}  # an ordered set of tensors for each storage
         self._accounts: dict[int, Account] = {}
+        self._overlaps: dict[str, Overlaps] = {}
+        self._shared: dict[int, int] = {}  # what a storage that shares memory with others counts
         self._bytes = 0
         self._by_category = dict.fromkeys(CATEGORIES, 0)
         self._by_device: Counter[str] = Counter()
@@ -95,9 +100,11 @@ class Accounts:
                 dirty.add(now)
                 if was != now:
                     members.setdefault(now, {})[tid] = None
-        self._seq, self._tensors, self._storages = sample.seq, after, sample.storages
+        stored, self._storages = self._storages, sample.storages
+        self._seq, self._tensors = sample.seq, after
         for number in dirty:
             self._recount(number)
+        dirty |= self._share(stored, dirty)
         return frozenset(dirty)
 
     def account(self, storage: int) -> Account | None:
@@ -109,9 +116,20 @@ class Accounts:
         """Every account by storage id; it changes with the next update."""
         return MappingProxyType(self._accounts)
 
+    def bytes_of(self, storages: Iterable[int]) -> int:
+        """The bytes of some storages, each byte once."""
+        found = [(n, account) for n in storages if (account := self._accounts.get(n)) and account.backing != "none"]
+        alone = sum(account.bytes for number, account in found if number not in self._shared)
+        places: dict[str, list[tuple[int, int]]] = {}
+        for number, account in found:
+            if number in self._shared:
+                start = self._storages[number].address or 0
+                places.setdefault(account.device, []).append((start, start + account.bytes))
+        return alone + sum(end - start for ranges in places.values() for start, end in union(ranges))
+
     @property
     def totals(self) -> Totals:
-        """The sums, each storage once. Categories, devices and backings without bytes are left out."""
+        """The sums, each byte once. Categories, devices and backings without bytes are left out."""
         return Totals(
             len(self._tensors),
             len(self._storages),
@@ -139,12 +157,59 @@ class Accounts:
             storage.bytes or 0,
             storage.device,
             storage.backing,
+            self._counted(storage),
         )
         self._accounts[number] = account
         self._add(account, 1)
 
+    def _share(self, before: Mapping[int, Storage], dirty: Iterable[int]) -> set[int]:
+        """Count the bytes that several storages lie over for one of them; returns those that count otherwise now."""
+        gone: dict[str, list[Storage]] = {}
+        new: dict[str, list[Storage]] = {}
+        for number in dirty:
+            old, now = before.get(number), self._storages.get(number)
+            if old is not now and old != now:
+                if old is not None:
+                    gone.setdefault(old.device, []).append(old)
+                if now is not None:
+                    new.setdefault(now.device, []).append(now)
+        for device in gone.keys() | new.keys():
+            self._overlaps.setdefault(device, Overlaps()).update(gone.get(device, ()), new.get(device, ()))
+        shared: dict[int, int] = {}
+        for overlaps in self._overlaps.values():
+            for cluster in overlaps.clusters:
+                shared.update(self._split(cluster))
+        before_now = ((number, self._shared.get(number), shared.get(number)) for number in shared.keys() | self._shared)
+        unlike = {number for number, was, now in before_now if was != now}
+        self._shared = shared
+        for number in unlike:
+            account = self._accounts.get(number)
+            if account is not None:
+                self._add(account, -1)
+                self._accounts[number] = account = replace(account, counted=self._counted(self._storages[number]))
+                self._add(account, 1)
+        return unlike
+
+    def _counted(self, storage: Storage) -> int:
+        return 0 if storage.backing == "none" else self._shared.get(storage.id, storage.bytes or 0)
+
+    def _split(self, cluster: Iterable[tuple[int, int, int]]) -> dict[int, int]:
+        """What each storage of a cluster counts: a shared byte goes to the category that comes first."""
+        counted = {}
+        covered: list[tuple[int, int]] = []
+        size = 0
+        for start, end, number in sorted(cluster, key=lambda span: (self._rank(span[2]), span)):
+            covered = union([*covered, (start, end)])
+            whole = sum(last - first for first, last in covered)
+            counted[number] = whole - size
+            size = whole
+        return counted
+
+    def _rank(self, number: int) -> int:
+        return CATEGORY_RANK[self._accounts[number].category]
+
     def _add(self, account: Account, sign: int) -> None:
-        size = sign * account.bytes
+        size = sign * account.counted
         self._bytes += size
         self._by_category[account.category] += size
         self._by_device[account.device] += size

@@ -42,8 +42,8 @@ def document(
         },
         "coverage": {"complete": sample.coverage.complete, "reasons": list(sample.coverage.reasons)},
         "totals": _totals(accounts.totals),
-        "storages": [_storage(storage, accounts) for storage in sample.storages.values()],
-        "tensors": [_tensor(tensor) for tensor in sample.tensors.values()],
+        "storages": [storage_entry(storage, accounts) for storage in sample.storages.values()],
+        "tensors": [tensor_entry(tensor) for tensor in sample.tensors.values()],
         "findings": [_finding(finding) for finding in findings],
         "cuda": None,
         "transfers": None,
@@ -73,7 +73,8 @@ def _totals(totals: Totals) -> Document:
     }
 
 
-def _storage(storage: Storage, accounts: Accounts) -> Document:
+def storage_entry(storage: Storage, accounts: Accounts) -> Document:
+    """One of `storages`."""
     account = accounts.account(storage.id)
     return {
         "id": storage.id,
@@ -82,12 +83,14 @@ def _storage(storage: Storage, accounts: Accounts) -> Document:
         "bytes": storage.bytes,
         "backing": storage.backing,
         "live_bytes": None if account is None else account.live_bytes,
+        "counted_bytes": 0 if account is None else account.counted,
         "category": "other" if account is None else account.category,
         "tensors": [] if account is None else list(account.tensors),
     }
 
 
-def _tensor(tensor: Tensor) -> Document:
+def tensor_entry(tensor: Tensor) -> Document:
+    """One of `tensors`."""
     return {
         "id": tensor.id,
         "storage": tensor.storage,

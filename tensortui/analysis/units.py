@@ -10,18 +10,32 @@ _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5, "e": 6}
 
 
 def format_bytes(count: int | None, *, none: str = "n/a") -> str:
-    """98.25 MiB; plain bytes below 1 KiB."""
+    """98.25 MiB, 1010.5 MiB, in at most ten cells below 10,000 EiB; plain bytes below 1 KiB."""
     if count is None:
         return none
     if abs(count) < 1024:
         return f"{count} B"
     value = float(count)
     for unit in _UNITS:
-        # 1023.996 would print as 1024.00: it goes to the next unit.
-        if abs(round(value, 2)) < 1024 or unit == _UNITS[-1]:
-            return f"{value:.2f} {unit}"
+        # 1023.96 would print as 1024.0: it goes to the next unit.
+        if abs(round(value, 1)) < 1024 or unit == _UNITS[-1]:
+            return f"{value:.1f} {unit}" if abs(value) >= 999.995 else f"{value:.2f} {unit}"
         value /= 1024
     raise AssertionError("unreachable")
+
+
+def format_number(number: int | None, cells: int, *, none: str = "n/a") -> str:
+    """A number in at most `cells` (six or more): exact where it fits, else rounded, as 12.3M."""
+    if number is None:
+        return none
+    if len(str(number)) <= cells:
+        return str(number)
+    value = float(number)
+    for unit in "kMGTPE":
+        value /= 1000
+        if abs(round(value, 1)) < 1000:
+            return f"{value:.1f}{unit}"
+    return f"{number:.0e}"
 
 
 def format_count(count: int | None, *, none: str = "n/a") -> str:

@@ -191,7 +191,5 @@ def storage_warning(storage: Storage, account: Account | None) -> str:
     if account is None or not wasted(account):
         return ""
     count = len(account.tensors)
-    if account.live_bytes == 0:
-        return "kept, but no tensor reaches it"
     what = "a view" if count == 1 else f"{count} views"
     return f"kept by {what} of {format_bytes(account.live_bytes)}"

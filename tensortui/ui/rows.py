@@ -24,9 +24,7 @@ Key = Any  # a storage id; below zero the tensor id that has no storage (~id); o
 
 def wasted(account: Account | None) -> bool:
     """Whether a storage is kept alive by tensors that reach little of it."""
-    if account is None or account.live_bytes is None:
-        return False
-    return THRESHOLDS.retains(account.live_bytes, account.bytes)
+    return account is not None and THRESHOLDS.retains(account)
 
 
 class Rows:

@@ -17,9 +17,9 @@ class Builder:
         self._ids = count(1)
         self._seq = count(1)
 
-    def storage(self, size, *, device="cpu", backing="memory") -> int:
+    def storage(self, size, *, device="cpu", backing="memory", address=None) -> int:
         number = next(self._ids)
-        self.storages[number] = Storage(number, device, number << 12, size, backing)
+        self.storages[number] = Storage(number, device, address or number << 40, size, backing)
         return number
 
     def tensor(self, storage=None, shape=(4,), strides=None, offset=0, *, name=None, tid=None, **more) -> int:

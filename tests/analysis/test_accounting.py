@@ -50,9 +50,9 @@ blocks = st.builds(
     Storage,
     st.integers(1, 4),
     st.sampled_from(("cpu", "cuda:0")),
-    st.just(0),
+    st.sampled_from((0, 1000, 1064, 1100, 1500)),
     st.none() | st.sampled_from((0, 64, 160, 1000)),
-    st.sampled_from(("memory", "shared", "file")),
+    st.sampled_from(("memory", "shared", "file", "none")),
 )
 steps = st.lists(
     st.tuples(st.lists(views(), max_size=5), st.lists(blocks, max_size=3), st.sets(st.integers(1, 9), max_size=3)),
@@ -67,9 +67,19 @@ def changed(before, after):
 
 def same(one, two):
     assert one.totals == two.totals
-    assert {n: (a.category, a.live_bytes, set(a.tensors)) for n, a in one.accounts.items()} == {
-        n: (a.category, a.live_bytes, set(a.tensors)) for n, a in two.accounts.items()
+    assert {n: (a.category, a.live_bytes, a.counted, set(a.tensors)) for n, a in one.accounts.items()} == {
+        n: (a.category, a.live_bytes, a.counted, set(a.tensors)) for n, a in two.accounts.items()
     }
+
+
+def places(storages):
+    """Every byte that the storages hold, as (device, address); one without an address is on its own."""
+    found = set()
+    for storage in storages:
+        start = storage.address or -(storage.id << 20)
+        if storage.backing != "none":
+            found.update((storage.device, start + at) for at in range(storage.bytes or 0))
+    return found
 
 
 @settings(max_examples=200)
@@ -97,6 +107,9 @@ def test_following_a_source_is_the_same_as_starting_anew(batches, data):
             continue  # the next one's change is then relative to a sample we have not seen
         followed.update(sample)
         same(followed, Accounts(sample))
+        assert followed.totals.bytes == len(places(storages.values()))
+        some = data.draw(st.sets(st.integers(1, 4)))
+        assert followed.bytes_of(some) == len(places(s for s in storages.values() if s.id in some))
         for sid, account in followed.accounts.items():
             on_it = [tensor for tensor in tensors.values() if tensor.storage == sid]
             if storages[sid].bytes is not None:
@@ -145,6 +158,31 @@ def test_totals_split_bytes_by_category_device_and_backing(build):
     assert totals.by_category == {"parameter": 100, "buffer": 1, "other": 10}
     assert totals.by_device == {"cpu": 11, "cuda:0": 100}
     assert totals.by_backing == {"memory": 100, "shared": 10, "file": 1}
+
+
+def test_bytes_that_several_storages_lie_over_are_counted_once_for_the_category_that_comes_first(build):
+    base = 1 << 20
+    first = build.storage(600, address=base)
+    second = build.storage(600, address=base + 400)
+    inside = build.storage(100, address=base + 500)
+    elsewhere = build.storage(600, address=base, device="cuda:0")
+    build.tensor(first, category="other")
+    build.tensor(second, category="parameter")
+    accounts = Accounts(build.sample())
+    counted = {storage: accounts.account(storage).counted for storage in (first, second, inside, elsewhere)}
+    assert counted == {first: 400, second: 600, inside: 0, elsewhere: 600}
+    totals = accounts.totals
+    assert (totals.bytes, totals.by_device) == (1600, {"cpu": 1000, "cuda:0": 600})
+    assert totals.by_category == {"parameter": 600, "other": 1000}
+    assert accounts.bytes_of((first, inside)) == 600
+
+
+def test_what_holds_no_memory_counts_nothing(build):
+    storage = build.storage(4096, device="meta", backing="none")
+    build.tensor(storage)
+    accounts = Accounts(build.sample())
+    assert (accounts.totals.bytes, accounts.totals.by_device) == (0, {})
+    assert accounts.account(storage).bytes == 4096
 
 
 def test_many_columns_of_a_large_matrix_are_counted_without_listing_them(build):

@@ -30,7 +30,17 @@ def test_the_document_has_every_key_of_the_schema_and_what_is_unknown_is_null(bu
     }  # fmt: skip
     assert found["coverage"] == {"complete": False, "reasons": ["because"]}
     (entry,) = found["storages"]
-    assert set(entry) == {"id", "device", "address", "bytes", "backing", "live_bytes", "category", "tensors"}
+    assert set(entry) == {
+        "id",
+        "device",
+        "address",
+        "bytes",
+        "backing",
+        "live_bytes",
+        "counted_bytes",
+        "category",
+        "tensors",
+    }
     assert (entry["bytes"], entry["live_bytes"]) == (None, None)
     (tensor,) = found["tensors"]
     assert set(tensor) == {

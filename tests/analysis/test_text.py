@@ -9,7 +9,7 @@ from rich.cells import cell_len
 
 from tensortui.analysis.grouping import KEYS, NO_MODULE, module_of
 from tensortui.analysis.text import pad, safe, truncate, width
-from tensortui.analysis.units import format_age, format_bytes, format_share, parse_bytes
+from tensortui.analysis.units import format_age, format_bytes, format_number, format_share, parse_bytes
 
 any_text = st.text(st.characters() | st.characters(categories=("Cs", "Cc", "Cf", "Zl", "Zp", "Mn")), max_size=30)
 
@@ -68,8 +68,8 @@ def test_width_is_what_the_screen_counts(text):
     ("count", "shown"),
     [
         (None, "n/a"), (0, "0 B"), (1023, "1023 B"), (1024, "1.00 KiB"), (16_384, "16.00 KiB"),
-        (1_048_570, "1023.99 KiB"), (1_048_575, "1.00 MiB"), (103_022_592, "98.25 MiB"), (1 << 40, "1.00 TiB"),
-        (-2048, "-2.00 KiB"), (5 << 70, "5120.00 EiB"),
+        (1_048_470, "1023.9 KiB"), (1_048_575, "1.00 MiB"), (103_022_592, "98.25 MiB"), (1 << 40, "1.00 TiB"),
+        (-2048, "-2.00 KiB"), (1010 << 20, "1010.0 MiB"), (5 << 70, "5120.0 EiB"),
     ],
 )  # fmt: skip
 def test_bytes_in_words(count, shown):
@@ -77,8 +77,22 @@ def test_bytes_in_words(count, shown):
 
 
 @given(st.integers(0, 1 << 62))
-def test_bytes_in_words_are_near_the_bytes(count):
+def test_bytes_in_words_are_near_the_bytes_and_fit_their_column(count):
+    assert len(format_bytes(count)) <= 10
     assert abs(parse_bytes(format_bytes(count)) - count) <= count * 0.005 + 1
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"),
+    [(None, "n/a"), (0, "0"), (999_999, "999999"), (1_234_567, "1.2M"), (51_511_296, "51.5M"), (999_960_000, "1.0G")],
+)
+def test_a_number_that_does_not_fit_is_rounded_never_cut(number, shown):
+    assert format_number(number, 6) == shown
+
+
+@given(st.integers(0, 1 << 63))
+def test_every_number_fits(number):
+    assert len(format_number(number, 6)) <= 6
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,12 @@ from __future__ import annotations
 from ui_data import HOSTILE, Build, hostile, training
 
 from tensortui.analysis.accounting import Accounts, Totals
+from tensortui.analysis.findings import find
 from tensortui.analysis.text import width
 from tensortui.model import Sample
 from tensortui.ui.columns import lay_out
 from tensortui.ui.glyphs import ASCII, UNICODE, Glyphs, ascii_only
-from tensortui.ui.lines import Lines
+from tensortui.ui.lines import Lines, storage_warning
 from tensortui.ui.rows import Rows
 from tensortui.ui.widgets.output_pane import plain_lines
 from tensortui.ui.widgets.totals_line import lines, strip
@@ -35,6 +36,19 @@ def test_a_shared_storage_and_a_kept_one() -> None:
         "                      x                      (32, 32)         f32   · other",
         "                      x.t()                  (32, 32)         f32   · other",
     ]
+
+
+def test_the_table_warns_of_what_the_finding_tells_and_of_nothing_else() -> None:
+    b = Build()
+    told = b.storage(64 << 20)
+    b.add("view", (1024,), storage=told)
+    b.add("mapped", (1,), storage=b.storage(64 << 20, "cpu", "file"))
+    b.add("empty", (0,), storage=b.storage(64 << 20))
+    sample = b.sample()
+    accounts = Accounts(sample)
+    (finding,) = find(sample, accounts)
+    warned = [sid for sid, storage in sample.storages.items() if storage_warning(storage, accounts.account(sid))]
+    assert warned == list(finding.storages) == [told]
 
 
 def test_the_same_in_ascii() -> None:

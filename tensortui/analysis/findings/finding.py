@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from tensortui.analysis.accounting import Accounts
+from tensortui.analysis.accounting import Account, Accounts
 from tensortui.analysis.text import safe
 from tensortui.model import Graph, Sample, Tensor
 
@@ -37,8 +37,11 @@ class Thresholds:
     kept_steps: int = 4  # graphs of one kind behind one sum, or in one container
     per_kind: int = 50  # the largest ones are told
 
-    def retains(self, live: int, size: int) -> bool:
-        """Whether so much of a storage of `size` bytes is out of reach, `live` bytes being in reach."""
+    def retains(self, account: Account) -> bool:
+        """Whether tensors keep a storage alive of which they reach little. What a file backs takes no memory."""
+        live, size = account.live_bytes, account.bytes
+        if not live or account.backing == "file":
+            return False
         return size - live >= self.retained_bytes and live < size * self.retained_share
 
 

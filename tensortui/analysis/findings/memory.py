@@ -17,9 +17,9 @@ def retained(facts: Facts) -> Iterator[Finding]:
     limits = facts.thresholds
     tensors = facts.sample.tensors
     for number, account in facts.accounts.accounts.items():
-        live = account.live_bytes
-        if not live or account.backing == "file" or not limits.retains(live, account.bytes):
+        if not limits.retains(account):
             continue
+        live = account.live_bytes or 0
         holders = [tid for tid in account.tensors if "base-only" not in tensors[tid].flags]
         holders.sort(key=lambda tid: (not tensors[tid].names, tid))
         first = label(tensors[holders[0]])
