@@ -4,14 +4,18 @@ The fast locals are found by calibration on a frame of our own. Everything here 
 slots are only certain to be what they were as long as no other thread runs.
 """
 
-import _thread
 import ctypes
+import operator
 import sys
+from itertools import chain
 from types import CellType, CodeType, FrameType
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+from tensortui.agent.guard import Stillness
 
 WORD = ctypes.sizeof(ctypes.c_size_t)
 MAX_SLOTS = 512
+MAX_DEPTH = 1_000  # frames of one thread
 _TAGGED_INT = 3  # 3.14: slots are tagged references; both low bits mean an integer that is no object
 
 
@@ -19,9 +23,14 @@ def _words(address: int, count: int) -> List[int]:
     return list((ctypes.c_size_t * count).from_address(address))
 
 
-def _object(address: int) -> Any:
-    """Return the object at `address`, which must be alive: takes a reference of our own."""
-    return ctypes.cast(address, ctypes.py_object).value
+def _reference_taker() -> Callable[[int], Any]:
+    """Return a C function that takes a reference to the object at an address, which must be alive."""
+    take = ctypes.PyDLL(None)["PyObject_SelfIter"]  # gives back what it is given, in every version
+    take.restype, take.argtypes = ctypes.py_object, [ctypes.c_void_p]
+    return take
+
+
+_ONLY_TRUE = {True: None}.__getitem__
 
 
 def slot_names(code: CodeType) -> Tuple[str, ...]:
@@ -43,6 +52,7 @@ class Locals:
         self._pointer = 0  # offset of the pointer to the inner frame in the frame object; 0: the slots lie in it
         self._slots = 0
         self.usable = False
+        self._take = _reference_taker()
         if sys.implementation.name != "cpython" or not (3, 9) <= sys.version_info[:2] <= (3, 14):
             self.reason = "names of local variables cannot be read on this interpreter"
         elif (3, 11) <= sys.version_info < (3, 11, 2):
@@ -80,11 +90,11 @@ class Locals:
             unset = a  # noqa: F841
         frame = sys._getframe()
         names = slot_names(frame.f_code)
-        words = dict(zip(names, self._read(frame, len(names))))
+        words = dict(zip(names, self._array(frame, len(names))))
         for name, value in (("a", a), ("b", b), ("number", number), ("c", c), ("capture", capture)):
             if words[name] & ~_TAGGED_INT != id(value):
                 return False  # before anything is taken for an object
-        found = dict(self.of(frame))
+        found = dict(self.of(frame, Stillness()))
         return (
             found.get("a") is a
             and found.get("b") is b
@@ -95,27 +105,41 @@ class Locals:
             and "unset" not in found
         )
 
-    def _read(self, frame: FrameType, count: int) -> List[int]:
+    def _array(self, frame: FrameType, count: int) -> "ctypes.Array[ctypes.c_size_t]":
         base = id(frame)
         if self._pointer:
             base = _words(base + self._pointer, 1)[0]
-        return _words(base + self._slots, count)
+        return (ctypes.c_size_t * count).from_address(base + self._slots)
 
-    def of(self, frame: FrameType) -> Iterator[Tuple[str, Any]]:
-        """Yield the set local variables of `frame`. The caller is `Alone` and drops each value before that ends."""
+    def of(self, frame: FrameType, now: Stillness) -> List[Tuple[str, Any]]:
+        """Return the set local variables of `frame`, which was running when `now` was made.
+
+        The caller is `Alone` and drops them before that ends. Raises DisturbedError where the frame may have gone on
+        since: its slots are looked at, and references taken, in the very moment in which it is certain that it has not.
+        """
         names = slot_names(frame.f_code)[:MAX_SLOTS]
         if not names:
-            return
-        for name, word in zip(names, self._read(frame, len(names))):
-            if not word or word & _TAGGED_INT == _TAGGED_INT:
-                continue
-            value = _object(word & ~_TAGGED_INT)
-            if type(value) is CellType:
-                try:
-                    value = value.cell_contents
-                except ValueError:
-                    continue
-            yield name, value
+            return []
+        slots = self._array(frame, len(names))
+        words = now.read(slots)
+        chosen = [
+            (name, word & ~_TAGGED_INT)
+            for name, word in zip(names, words)
+            if word and word & _TAGGED_INT != _TAGGED_INT
+        ]
+        unchanged = map(_ONLY_TRUE, map(operator.eq, (words,), map(list, (slots,))))
+        values = now.read(chain(unchanged, map(self._take, [address for _, address in chosen])))[1:]
+        return [(name, inner) for (name, _), value in zip(chosen, values) for inner in _content(value)]
+
+
+def _content(value: Any) -> Tuple[Any, ...]:
+    """Return `value`, or what is in it where it is the cell of a captured variable: nothing if that is not set."""
+    if type(value) is not CellType:
+        return (value,)
+    try:
+        return (value.cell_contents,)
+    except ValueError:
+        return ()
 
 
 class _Mark:
@@ -143,11 +167,15 @@ def _probe(a: Any, b: Any, c: Any) -> Optional[Tuple[int, int]]:
     return None
 
 
-def stacks() -> Dict[int, FrameType]:
-    """Return the innermost frame of every thread but this one. Hold it no longer than one piece."""
-    frames = sys._current_frames()
-    frames.pop(_thread.get_ident(), None)
-    return frames
+def stack_of(frame: Optional[FrameType]) -> List[FrameType]:
+    """Return `frame` and those that called it; [] where there are too many to go through in one piece."""
+    stack = []
+    while frame is not None:
+        stack.append(frame)
+        if len(stack) > MAX_DEPTH:
+            return []
+        frame = frame.f_back
+    return stack
 
 
 def thread_names() -> Dict[int, str]:

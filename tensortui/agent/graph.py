@@ -8,19 +8,20 @@ makes a graph live longer. Nodes that were read are known by address and sequenc
 import sys
 import weakref
 from functools import partial
-from typing import Any, Callable, Dict, Generator, List, Optional, Set
+from typing import Any, Callable, Dict, Generator, Iterator, List, Optional, Set
 
 from tensortui.agent import labels, nodes
 from tensortui.agent.census import Context, Tracked, Work
-from tensortui.agent.guard import Alone, Backward
+from tensortui.agent.guard import Alone, Backward, DisturbedError, Stillness
 from tensortui.agent.names import make_kinds
-from tensortui.agent.nodes import Key, NodeReader
+from tensortui.agent.nodes import Key, NodeReader, Saved
 from tensortui.wire.messages import SAVED, TENSOR_COLUMNS
 
 MAX_NODES = 10_000
 PATIENCE = 200  # pieces for which a walk waits until no backward runs
 REQUIRES_GRAD, IS_LEAF = ([name for name, _ in TENSOR_COLUMNS].index(one) for one in ("requires_grad", "is_leaf"))
 NO_SAVED = "the graph is not read: this torch does not tell what it saved without side effects"
+BUSY = "the graph was not read to its end: a backward was running, or may have been, at each try"
 TOO_DEEP = "the graph is not read: chains of more than 10,000 nodes could overflow the stack when they are freed"
 
 Visit = Callable[["Walker", Any, List[Any]], None]  # the walker, a node, its successors
@@ -38,6 +39,7 @@ class Walker:
         self.cut = False
         self.deep = False  # some successors were not touched
         self.skipped = False
+        self.now: Optional[Stillness] = None  # of the piece under way
         self._watch: Optional[weakref.ref[Any]] = None
         self._limit = limit
         self._backward = Backward(sys.modules)
@@ -62,8 +64,13 @@ class Walker:
         waited = 0
         while True:
             with Alone() as alone, self._plain():
-                busy = self._backward.running()
-                done = False if busy else self._advance(todo, place, visit, begin, alone)
+                self.now = Stillness()
+                busy = self._backward.running(self.now)
+                try:
+                    done = not busy and self._advance(todo, place, visit, begin, alone)
+                except DisturbedError:
+                    busy, done = True, False
+                self.now = None
             if busy:
                 waited += 1
             if done or waited > PATIENCE:
@@ -99,6 +106,10 @@ class Walker:
         # A C function as callback: the frontier is dropped without running any Python in the thread of the target.
         self._watch = weakref.ref(tensor, partial(place.pop, "frontier"))
 
+    def saved(self, node: Any, versions: bool) -> Iterator[Saved]:
+        """Yield what `node` saved: see `NodeReader.saved`. Only for a visitor, that is, within a piece."""
+        return iter(()) if self.now is None else self.reader.saved(node, versions, self.now)
+
     def root(self, tensor: Any) -> Any:
         """Return the node that made `tensor`. That of a view changed in place would be made anew: it is not read."""
         get = self._base
@@ -132,7 +143,12 @@ class Walker:
                 frontier.extend(reversed(following))
             else:
                 self.deep = True
-            visit(self, node, successors)
+            try:
+                visit(self, node, successors)
+            except DisturbedError:
+                self.seen.discard(key)
+                frontier.append(node)
+                raise
             if alone.over():
                 return not frontier
         return True
@@ -153,6 +169,8 @@ def discover(context: Context) -> Work:
     if not walker.possible:
         return False
     yield from walker.walk(_with_graph(context), _note_saved)
+    if walker.skipped:
+        context.reasons.append(BUSY)
     if walker.cut:
         context.reasons.append("the graph is read up to %d nodes: it is larger" % len(walker.seen))
     return not (walker.cut or walker.deep or walker.skipped)
@@ -171,7 +189,7 @@ def _with_graph(context: Context) -> List[Tracked]:
 
 def _note_saved(walker: Walker, node: Any, successors: List[Any]) -> None:
     context = walker.context
-    for name, tensor, _, _ in walker.reader.saved(node, False):
+    for name, tensor, _, _ in walker.saved(node, False):
         tracked = context.track(tensor) if tensor is not None else None
         if tracked is not None:
             label = "%s saved by %s" % (labels.clip(name, labels.MAX_KEY), walker.reader.name(node))
@@ -202,7 +220,7 @@ class Picture:
         leaf = reader.leaf(node)
         owner = track(leaf) if leaf is not None else None
         saved: List[List[Any]] = []
-        for name, tensor, then, hook in reader.saved(node, True):
+        for name, tensor, then, hook in walker.saved(node, True):
             tracked = track(tensor) if tensor is not None else None
             now = reader.version(tensor) if tensor is not None else None
             stale = then is not None and now is not None and then != now

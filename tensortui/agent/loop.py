@@ -1,4 +1,4 @@
-"""The agent's one thread: serves the viewers and runs the work there is in short slices, as the governor allows."""
+"""The agent's thread: serves the viewers and runs the work there is in short slices, as the governor allows."""
 
 import os
 import time
@@ -7,6 +7,7 @@ from typing import Any, Dict, Optional
 from tensortui.agent.answers import Answers
 from tensortui.agent.connections import MIN_INTERVAL, Connection, Server
 from tensortui.agent.governor import GAP, SAMPLE, SLICE, Governor
+from tensortui.agent.guard import COMPANY
 from tensortui.agent.process import loaded_torch
 from tensortui.agent.sampler import Sampler
 from tensortui.agent.work import Workshop
@@ -58,6 +59,7 @@ class Agent:
             sampler, self._workshop = self._sampler, None
             if sampler is not None:
                 sampler.close()
+            COMPANY.dismiss()
             if os.getpid() == self._pid:
                 self._server.broadcast({"t": "bye", "reason": self._stop or "error", "detail": self._detail})
                 self._server.close()

@@ -1,5 +1,6 @@
 """Give the tensors their names: how the program itself would reach them."""
 
+import functools
 import os
 import sys
 from typing import Any, Callable, Dict, List, Optional, Tuple
@@ -7,11 +8,12 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 from tensortui.agent import containers, labels, roles
 from tensortui.agent.census import Context, Tracked, Work
 from tensortui.agent.containers import LEARNED, MODULE, OPTIMIZER, TENSOR, VARIABLE, Entries, Kinds
-from tensortui.agent.frames import Locals, stacks, thread_names
-from tensortui.agent.guard import Alone
+from tensortui.agent.frames import MAX_DEPTH, Locals, stack_of, thread_names
+from tensortui.agent.guard import MOST_FRAMES, Alone, Stillness
 from tensortui.agent.walk import Root, Walk
 
 MAX_FRAMES = 200  # frames whose variables are named in one pass
+TOO_DEEP = "names of local variables: some stacks are too deep to be gone through without a stall"
 LIBRARY_DEPTH = 3
 LIBRARY_EVERY = 60.0  # seconds
 
@@ -187,6 +189,7 @@ class Frames:
         self._locals = _locals
         self._walk = walk
         self._kinds = kinds
+        self._reasons = reasons
         if not self._locals.usable:
             reasons.append(self._locals.reason)
 
@@ -208,35 +211,35 @@ class Frames:
         """Return thread, place from the outermost frame and name suffix of the frames, innermost first."""
         names = thread_names()
         found: List[Tuple[int, int, str]] = []
-        for thread, frame in stacks().items():
-            stack = []
-            at: Any = frame
-            while at is not None:
-                stack.append((at.f_code, at.f_lineno))
-                at = at.f_back
-            for back, (code, line) in enumerate(stack):
+        left = MOST_FRAMES
+        for thread, frame in Stillness().frames.items():
+            stack = stack_of(frame)
+            left -= len(stack) or MAX_DEPTH
+            if left < 0 or not stack:
+                if TOO_DEEP not in self._reasons:
+                    self._reasons.append(TOO_DEEP)
+                continue
+            for back, at in enumerate(stack):
+                code = at.f_code
                 if code.co_name == "<module>" or _is_library(code.co_filename) != library or len(found) >= MAX_FRAMES:
                     continue
-                found.append((thread, len(stack) - 1 - back, _suffix(code, line, names.get(thread, ""))))
+                found.append((thread, len(stack) - 1 - back, _suffix(code, at.f_lineno, names.get(thread, ""))))
         return found
 
     def _openers(self, thread: int, place: int, suffix: str) -> List[Callable[[], Optional[Entries]]]:
         def everything() -> Optional[Entries]:
-            frame = self._frame(thread, place, suffix)
+            now = Stillness()
+            frame = self._frame(now, thread, place, suffix)
             if frame is None:
                 return None
-            return iter([(VARIABLE, name, value) for name, value in self._locals.of(frame)])
+            return iter([(VARIABLE, name, value) for name, value in self._locals.of(frame, now)])
 
         return [lambda: only_modules(everything(), self._kinds), everything]
 
     @staticmethod
-    def _frame(thread: int, place: int, suffix: str) -> Any:
+    def _frame(now: Stillness, thread: int, place: int, suffix: str) -> Any:
         """Find the frame again; None when another function runs there by now."""
-        stack = []
-        at: Any = stacks().get(thread)
-        while at is not None:
-            stack.append(at)
-            at = at.f_back
+        stack = stack_of(now.frames.get(thread))
         if place >= len(stack):
             return None
         frame = stack[-1 - place]
@@ -255,5 +258,6 @@ def _suffix(code: Any, line: Optional[int], thread: str) -> str:
     return text + " [%s]" % labels.clip(labels.safe(thread), 40) if thread else text
 
 
+@functools.lru_cache(maxsize=4096)
 def _is_library(file: str) -> bool:
     return file.startswith("<frozen") or _is_installed(file) or file.startswith(_standard_library())

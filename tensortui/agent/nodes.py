@@ -7,10 +7,13 @@ its successors are touched: torch keeps the length of the longest path below eac
 
 import ctypes
 import re
+from itertools import chain, islice
+from operator import attrgetter
 from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
 from tensortui.agent import containers, labels
 from tensortui.agent.containers import TENSOR, Kinds
+from tensortui.agent.guard import DisturbedError, Stillness
 
 SHALLOW = 10_000  # nodes with no longer path below them may all be touched
 DEEP = 5_000  # and this many others, ever
@@ -20,9 +23,11 @@ MAX_SUCCESSORS = 1024
 WORD = 8
 NODE_POINTER = 16  # in the Python object of a C++ node, behind its head
 RAW = "_raw_saved_"
+_PARTS = attrgetter("unpack_hook", "data")
 _VERSIONS = re.compile(r"is at version (\d+); expected version (\d+)")
 
 Key = Tuple[int, int]  # address and sequence number: an address alone may be used again
+Parts = Tuple[Any, Any]  # the hook that packed a tensor, or None, and what is stored
 Saved = Tuple[str, Any, Optional[int], bool]  # name, tensor or None, version it was saved at, whether a hook packed it
 
 
@@ -105,6 +110,16 @@ def sequence(node: Any) -> int:
         return (1 << 64) - 1
 
 
+def _read(now: Stillness, values: Iterator[Any]) -> List[Any]:
+    """Return what `values` gives, [] where it raises: what backward has released does."""
+    try:
+        return now.read(values)
+    except DisturbedError:
+        raise
+    except Exception:
+        return []
+
+
 class NodeReader:
     """Reads successors, leaves and saved tensors of nodes."""
 
@@ -113,6 +128,7 @@ class NodeReader:
         self._kinds = kinds
         self._version = base.__dict__["_version"].__get__
         self._raw_names: Dict[str, Tuple[str, ...]] = {}
+        self._lists: Dict[str, bool] = {}  # by node class and member
         saved = vars(torch._C._autograd).get("SavedTensor")
         self._saved_type = saved
         self.can_read_saved = saved is not None and "data" in vars(saved) and "unpack_hook" in vars(saved)
@@ -136,83 +152,101 @@ class NodeReader:
         except Exception:
             return None
 
-    def saved(self, node: Any, versions: bool) -> Iterator[Saved]:
-        """Yield what `node` saved for backward; the version only if `versions`. Nothing once backward released it."""
+    def saved(self, node: Any, versions: bool, now: Stillness) -> Iterator[Saved]:
+        """Yield what `node` saved for backward; the version only if `versions`. Nothing once backward released it.
+
+        Raises DisturbedError where a backward may have begun since `now`: what a node saved goes without a lock then.
+        """
         if not self.can_read_saved:
             return
         kind = type(node)
         if containers.type_flags(kind) & containers.HEAP_TYPE:
-            yield from self._saved_by_python(node, versions)
+            yield from self._saved_by_python(node, versions, now)
             return
         space = containers.type_dict(kind)
-        names = self._raw_names.get(kind.__name__)
-        if names is None:
-            names = self._raw_names[kind.__name__] = tuple(one for one in space if one.startswith(RAW))
-        for name in names:
-            try:
-                raw = space[name].__get__(node)
-            except Exception:
-                continue
+        for name in self._names_of(kind.__name__, space):
+            get = space[name].__get__
             plain = name[len(RAW) :]
-            if type(raw) is self._saved_type:
-                one = self._one(plain, raw, (space.get("_saved_" + plain), node) if versions else None)
+            several = self._several(get, kind.__name__ + name, node, now)
+            if several is None:
+                continue
+            if several:
+                for place, parts in enumerate(self._parts(get, node, now)):
+                    yield self._one("%s[%d]" % (plain, place), parts)
+                continue
+            for parts in _read(now, map(_PARTS, map(get, (node,)))):
+                one = self._one(plain, parts)
+                if versions and one[1] is not None and not one[3] and "_saved_" + plain in space:
+                    member = space["_saved_" + plain]
+                    one = (plain, one[1], self._version_saved(member.__get__, node, one[1], now), False)
                 if one[1] is not None or one[3]:  # else an optional input that was not given
                     yield one
-            elif type(raw) in (tuple, list):
-                for place, part in enumerate(raw[:MAX_SAVED]):
-                    if type(part) is self._saved_type:
-                        yield self._one("%s[%d]" % (plain, place), part, None)
 
-    def _one(self, name: str, raw: Any, checked: Optional[Tuple[Any, Any]]) -> Saved:
-        hook = raw.unpack_hook is not None
-        data = raw.data
-        if self._kinds.of(data) < TENSOR:
-            return name, None, None, hook
-        version = None
-        if checked is not None and not hook and checked[0] is not None:
-            version = self._version_saved(checked[0].__get__, checked[1], data)
-        return name, data, version, hook
+    def _names_of(self, kind: str, space: Dict[str, Any]) -> Tuple[str, ...]:
+        names = self._raw_names.get(kind)
+        if names is None:
+            names = self._raw_names[kind] = tuple(one for one in space if one.startswith(RAW))
+        return names
 
-    def _saved_by_python(self, node: Any, versions: bool) -> Iterator[Saved]:
+    def _several(self, get: Any, member: str, node: Any, now: Stillness) -> Optional[bool]:
+        """Whether a member holds a list of saved tensors, or one; None where that is not known yet."""
+        known = self._lists.get(member)
+        if known is None:
+            for raw in _read(now, map(type, map(get, (node,)))):
+                if raw in (tuple, list) or raw is self._saved_type:
+                    known = self._lists[member] = raw is not self._saved_type
+        return known
+
+    def _parts(self, get: Any, node: Any, now: Stillness) -> List[Parts]:
+        """Return the hooks and tensors of a member that holds a list of them."""
+        return _read(now, map(_PARTS, islice(chain.from_iterable(map(get, (node,))), MAX_SAVED)))
+
+    def _one(self, name: str, parts: Parts) -> Saved:
+        hook, data = parts
+        return name, data if self._kinds.of(data) >= TENSOR else None, None, hook is not None
+
+    def _saved_by_python(self, node: Any, versions: bool, now: Stillness) -> Iterator[Saved]:
         """Yield what a custom Function (or a compiled one) saved, properly or as an attribute of its context."""
         members = vars(self._function) if self._function is not None else {}
-        try:
-            raws = members["_raw_saved_tensors"].__get__(node)
-        except Exception:
-            raws = None
-        found = [self._one("saved_tensors[%d]" % at, one, None) for at, one in enumerate((raws or ())[:MAX_SAVED])]
+        raws = members.get("_raw_saved_tensors")
+        parts = [] if raws is None else self._parts(raws.__get__, node, now)
+        found = [self._one("saved_tensors[%d]" % at, one) for at, one in enumerate(parts)]
         if versions and found and not any(one[3] for one in found):
-            found = self._all_versions(members.get("saved_tensors"), node, found)
+            found = self._all_versions(members.get("saved_tensors"), node, found, now)
         yield from found
         for name, value in list((containers.instance_dict(node) or {}).items())[:MAX_SAVED]:
             if self._kinds.of(value) >= TENSOR:
                 yield labels.key(name).strip("'"), value, None, False
 
-    def _all_versions(self, member: Any, node: Any, found: List[Saved]) -> List[Saved]:
+    def _all_versions(self, member: Any, node: Any, found: List[Saved], now: Stillness) -> List[Saved]:
         """Return `found` with versions: torch tells of the first that was changed."""
-        now = [None if one[1] is None else self.version(one[1]) for one in found]
+        current = [None if one[1] is None else self.version(one[1]) for one in found]
         try:
-            member.__get__(node)
+            now.read(map(member.__get__, (node,)))
         except RuntimeError as error:
             told = _VERSIONS.search(str(error))
-            changed = [place for place, one in enumerate(now) if told is not None and one == int(told.group(1))]
+            changed = [place for place, one in enumerate(current) if told is not None and one == int(told.group(1))]
             if told is None or len(changed) != 1:
                 return found
             then: List[Optional[int]] = [None] * len(found)
             then[changed[0]] = int(told.group(2))
+        except DisturbedError:
+            raise
         except Exception:
             return found
         else:
-            then = now
+            then = current
         return [(name, tensor, one, hook) for (name, tensor, _, hook), one in zip(found, then)]
 
-    def _version_saved(self, read: Any, node: Any, data: Any) -> Optional[int]:
+    def _version_saved(self, get: Any, node: Any, data: Any, now: Stillness) -> Optional[int]:
         """Return the version at which `data` was saved: reading it succeeds, or raises with both numbers."""
         try:
-            read(node)
+            now.read(map(get, (node,)))
         except RuntimeError as error:
             told = _VERSIONS.search(str(error))
             return int(told.group(2)) if told is not None else None
+        except DisturbedError:
+            raise
         except Exception:
             return None
         return self.version(data)

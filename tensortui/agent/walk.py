@@ -11,7 +11,7 @@ from typing import Any, Callable, List, Optional, Set, Tuple
 from tensortui.agent import containers, labels
 from tensortui.agent.census import Context, Work
 from tensortui.agent.containers import LEAF, LEARNED, MODULE, OPTIMIZER, TENSOR, Entries, Kinds
-from tensortui.agent.guard import Alone
+from tensortui.agent.guard import Alone, DisturbedError
 from tensortui.wire.messages import BUFFER, INPUT, OTHER, PARAMETER
 
 DEPTH = 6  # levels below a variable; a module inside a module does not count
@@ -19,6 +19,7 @@ MAX_LEVELS = 40
 MAX_ENTRIES = 60_000  # below one root
 MAX_PASS = 400_000  # in one pass
 YOUNG = 30.0  # seconds for which a local leaf counts as an input batch
+TRIES = 20  # of a root whose frame went on while it was looked at: rare, and what is under it is left to the next pass
 CHECK_EVERY = 16  # entries between two looks at the clock
 
 Level = Tuple[str, Entries, int]  # name of what was opened, its entries, levels that may still be opened below
@@ -56,9 +57,14 @@ class Walk:
 
     def below(self, root: Root) -> Work:
         """Name the tensors below `root`; yields after each piece."""
-        while True:
+        tries = TRIES
+        while tries:
             with Alone() as alone:
-                done = self._piece(root, alone)
+                try:
+                    done = self._piece(root, alone)
+                except DisturbedError:
+                    tries -= 1
+                    done = False
             yield
             if done:
                 return

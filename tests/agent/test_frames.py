@@ -3,15 +3,16 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 import weakref
 from pathlib import Path
 
 import pytest
 
-from tensortui.agent.frames import Locals, slot_names, stacks, thread_names
-from tensortui.agent.guard import Alone
+from tensortui.agent.frames import Locals, slot_names, thread_names
+from tensortui.agent.guard import Alone, DisturbedError, Stillness
 
-FRAMES = Path(__file__).parents[2] / "tensortui" / "agent" / "frames.py"
+ROOT = Path(__file__).parents[2]
 VERSIONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
 
 
@@ -40,11 +41,12 @@ def test_locals_of_a_frame_in_another_thread():
     thread.start()
     ready.wait(10)
     with Alone():
-        frame = stacks()[thread.ident]
+        now = Stillness()
+        frame = now.frames[thread.ident]
         while frame.f_code is not work.__code__:
             frame = frame.f_back
-        found = dict(Locals().of(frame))
-        del frame
+        found = dict(Locals().of(frame, now))
+        del frame, now
     done.set()
     thread.join()
     for name, value in expected.items():
@@ -73,17 +75,56 @@ def test_reading_keeps_nothing_alive():
     seen = False
     for _ in range(50):
         with Alone():
-            frame = stacks()[thread.ident]
+            now = Stillness()
+            frame = now.frames[thread.ident]
             while frame.f_code is not work.__code__:
                 frame = frame.f_back
-            for name, _value in reader.of(frame):
+            for name, _value in reader.of(frame, now):
                 seen = seen or name == "batch"
-            del frame, _value
+            del frame, now, _value
     dropped.set()
     done.wait(10)
     thread.join()
     assert seen
     assert state["alive"] is False
+
+
+def test_a_frame_that_went_on_is_not_touched():
+    """The interval is as short as can be and nothing holds the lock: slots change between any two instructions."""
+    stop = []
+
+    def inner(argument):
+        local, other = Thing(), [argument]
+        return local, other
+
+    def work():
+        while not stop:
+            inner(Thing())
+
+    reader, interval = Locals(), sys.getswitchinterval()
+    thread = threading.Thread(target=work)
+    read, refused = 0, 0
+    thread.start()
+    sys.setswitchinterval(1e-6)
+    try:
+        end = time.monotonic() + 3
+        while time.monotonic() < end:
+            now = Stillness()
+            frame = now.frames.get(thread.ident)
+            if frame is None or frame.f_code is not inner.__code__:
+                continue
+            try:
+                for name, value in reader.of(frame, now):
+                    assert type(value) is (list if name == "other" else Thing)
+                    read += 1
+            except DisturbedError:
+                refused += 1
+    finally:
+        stop.append(True)
+        thread.join()
+        sys.setswitchinterval(interval)
+    assert read
+    assert refused
 
 
 def test_thread_names_come_from_the_table():
@@ -123,9 +164,9 @@ def _interpreters():
 
 
 PROBE = """
-    import importlib.util, sys, threading
-    spec = importlib.util.spec_from_file_location("frames", sys.argv[1])
-    frames = importlib.util.module_from_spec(spec); spec.loader.exec_module(frames)
+    import sys, threading
+    sys.path.insert(0, sys.argv[1])
+    from tensortui.agent import frames, guard
     reader = frames.Locals()
     assert reader.usable or (3, 11) <= sys.version_info < (3, 11, 2), reader.reason
     class Thing: pass
@@ -144,14 +185,15 @@ PROBE = """
         ready, done = threading.Event(), threading.Event()
         thread = threading.Thread(target=work, args=(ready, done, Thing(), Thing(), 5), kwargs={"key": 1, "other": 2})
         thread.start(); ready.wait(10)
-        frame = frames.stacks()[thread.ident]
+        now = guard.Stillness()
+        frame = now.frames[thread.ident]
         while frame.f_code is not work.__code__: frame = frame.f_back
-        found = dict(reader.of(frame))
+        found = dict(reader.of(frame, now))
         done.set(); thread.join()
         assert set(found) == set(expected), (set(found), set(expected))
         assert all(found[k] is v for k, v in expected.items())
         g = gen(); thing = next(g)
-        assert dict(reader.of(g.gi_frame))["g"] is thing
+        assert dict(reader.of(g.gi_frame, guard.Stillness()))["g"] is thing
     print("fine")
 """
 
@@ -161,7 +203,7 @@ def test_every_interpreter_calibrates(python):
     if python is None:
         pytest.skip("this CPython is not installed")
     code = textwrap.dedent(PROBE)
-    done = subprocess.run([python, "-c", code, FRAMES], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([python, "-c", code, ROOT], capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout == "fine\n", done.stderr
 
 

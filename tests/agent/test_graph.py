@@ -184,7 +184,7 @@ def test_a_dying_root_takes_the_frontier_with_it(agent):
 
     def visit(walker, node, successors):
         if len(refs) < 20:
-            refs.extend(weakref.ref(saved[1]) for saved in walker.reader.saved(node, False) if saved[1] is not None)
+            refs.extend(weakref.ref(saved[1]) for saved in walker.saved(node, False) if saved[1] is not None)
 
     def during():
         if refs and not dropped:

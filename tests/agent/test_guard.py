@@ -9,7 +9,7 @@ import time
 import pytest
 import torch
 
-from tensortui.agent.guard import Alone, Backward
+from tensortui.agent.guard import Alone, Backward, DisturbedError, Stillness
 
 
 @pytest.fixture
@@ -103,20 +103,128 @@ def test_a_backward_in_another_thread_is_seen():
 
     thread = threading.Thread(target=train)
     with Alone():
-        assert not backward.running()
+        assert not backward.running(Stillness())
     thread.start()
     inside.wait(10)
     with Alone():
-        seen.append(backward.running())
+        seen.append(backward.running(Stillness()))
     go_on.set()
     thread.join()
     with Alone():
-        assert not backward.running()
+        assert not backward.running(Stillness())
     assert seen == [True]
 
 
 def test_without_entry_points_nothing_is_known():
     assert not Backward({}).known
+
+
+def test_nothing_is_read_once_another_thread_has_run():
+    ready, go, gone_on = threading.Event(), threading.Event(), threading.Event()
+
+    def work():
+        ready.set()
+        go.wait(10)
+        gone_on.set()
+        stop.wait(10)
+
+    stop = threading.Event()
+    thread = threading.Thread(target=work)
+    thread.start()
+    ready.wait(10)
+    read = []
+    with Alone():
+        now = Stillness()
+        assert now.read(map(str, (1, 2))) == ["1", "2"]
+    go.set()
+    gone_on.wait(10)
+    with pytest.raises(DisturbedError):
+        now.read(map(read.append, (1, 2)))
+    now = Stillness()
+    stop.set()
+    thread.join()
+    with pytest.raises(DisturbedError):  # a thread less, too
+        now.read(map(read.append, (1, 2)))
+    assert read == []
+
+
+def test_what_a_read_raises_is_raised():
+    now = Stillness()
+    with pytest.raises(KeyError) as raised:
+        now.read(map({}.__getitem__, ("x",)))
+    assert raised.value.args == ("x",)
+
+
+def test_a_recursion_too_deep_to_look_through_counts_as_a_backward():
+    ready, done = threading.Event(), threading.Event()
+
+    def deep(left):
+        if left:
+            deep(left - 1)
+        else:
+            ready.set()
+            done.wait(10)
+
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(10_000)
+    thread = threading.Thread(target=deep, args=(5_000,))
+    thread.start()
+    ready.wait(10)
+    try:
+        with Alone():
+            assert Backward(sys.modules).running(Stillness())
+    finally:
+        done.set()
+        thread.join()
+        sys.setrecursionlimit(limit)
+
+
+UNPROTECTED = """
+    import sys, threading, time, torch
+    sys.path.insert(0, {here!r})
+    from tensortui.agent.containers import TENSOR, Kinds
+    from tensortui.agent.guard import Backward, DisturbedError, Stillness
+    from tensortui.agent.nodes import NodeReader
+    torch.set_num_threads(1)
+    sys.setswitchinterval(1e-5)
+    base = torch._C.TensorBase
+    reader, backward = NodeReader(torch, base, Kinds([(base, TENSOR)])), Backward(sys.modules)
+    nodes, stop, read, disturbed = [None], [], [0], [0]
+    def look():
+        while not stop:
+            mine = nodes[0]
+            if not mine: continue
+            now = Stillness()
+            if backward.running(now): continue
+            end = time.perf_counter() + 0.02
+            try:
+                while time.perf_counter() < end:
+                    for node in mine:
+                        for one in reader.saved(node, False, now): read[0] += one[1] is not None
+            except DisturbedError:
+                disturbed[0] += 1
+            node = one = mine = now = None
+    thread = threading.Thread(target=look); thread.start()
+    p, end = torch.randn(16, requires_grad=True), time.monotonic() + 6
+    while time.monotonic() < end:
+        y, mine = p, []
+        for _ in range(300): y = y.sigmoid(); mine.append(y.grad_fn)
+        nodes[0] = mine
+        loss = y.sum(); del y
+        loss.backward()
+        nodes[0] = None
+    stop.append(True); thread.join()
+    assert read[0] and disturbed[0], (read, disturbed)
+"""
+
+
+def test_a_backward_that_begins_between_two_reads_is_noticed_in_time():
+    """Threads are switched as often as possible and nothing holds the lock: without the proof this crashes at once."""
+    here = str(__import__("pathlib").Path(__file__).parents[2])
+    code = textwrap.dedent(UNPROTECTED).format(here=here)
+    done = subprocess.run([sys.executable, "-W", "ignore", "-X", "faulthandler", "-c", code], capture_output=True,
+                          text=True, timeout=100, check=False)  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
 
 
 STRESS = """
