@@ -10,7 +10,7 @@ from tensortui.analysis.units import format_bytes, format_count
 from tensortui.model import Storage, Tensor
 from tensortui.ui.columns import CATEGORY, NAME, Column, Layout
 from tensortui.ui.glyphs import ASCII, Glyphs
-from tensortui.ui.rows import STORAGE, Rows, wasted
+from tensortui.ui.rows import STORAGE, Rows, View, wasted
 
 Piece = tuple[str, str]  # text and style: "" is the usual one
 Line = list[Piece]
@@ -37,16 +37,19 @@ class Lines:
         self.rows = rows
         self.glyphs = glyphs
 
-    def header(self, layout: Layout) -> Line:
-        """The column titles; the one that is sorted by carries an arrow."""
-        arrow = self.glyphs.descending if self.rows.reverse else self.glyphs.ascending
-        pieces: Line = [(fit(f"   {self.rows.group_by}", layout.storage, self.glyphs), "header")]
+    def header(self, layout: Layout, view: View) -> Line:
+        """The column titles; the one that is sorted by carries an arrow, in the gap behind it where need be."""
+        arrow = self.glyphs.descending if view.reverse else self.glyphs.ascending
+        pieces: Line = [(fit(f"   {self.rows.view.group_by}", layout.storage, self.glyphs), "header")]
         for column in (NAME, *layout.columns):
-            active = column.key == self.rows.sort_by
-            title = f"{column.title} {arrow}" if active else column.title
-            cells = layout.cell_width(column)
-            pieces.append((fit(title, cells, self.glyphs, right=column.right), "sorted" if active else "header"))
-            pieces.append((" ", "header"))
+            cells, gap = layout.cell_width(column), " "
+            if column.key != view.sort_by:
+                pieces += [(fit(column.title, cells, self.glyphs, right=column.right), "header"), (gap, "header")]
+                continue
+            title = f"{column.title} {arrow}"
+            if len(title) > cells:
+                title, gap = column.title, arrow
+            pieces += [(fit(title, cells, self.glyphs, right=column.right), "sorted"), (gap, "sorted")]
         return pieces
 
     def row(self, row: int, layout: Layout, mark: str = "") -> Line:
@@ -112,7 +115,7 @@ class Lines:
         members = self.rows.members.get(key, [])
         arrow = " " if not members else self.glyphs.opened if self.rows.is_open(key) else self.glyphs.closed
         pieces: Line = [(" ", ""), (f"{arrow} ", "dim")]
-        if self.rows.group_by != STORAGE:
+        if self.rows.view.group_by != STORAGE:
             size = self.rows.group_bytes(key)
             whole = self.rows.accounts.totals.bytes
             pieces += self._bar(size, size / whole if whole else 0.0, layout, "bar")

@@ -16,9 +16,15 @@ from tensortui.ui.widgets.output_pane import plain_lines
 from tensortui.ui.widgets.totals_line import lines, strip
 
 
-def drawn(sample: Sample, room: int, glyphs: Glyphs = UNICODE) -> list[str]:
+def rows_of(sample: Sample) -> Rows:
     rows = Rows()
-    rows.update(sample, Accounts(sample), None)
+    for _ in rows.update(sample, Accounts(sample), None):
+        pass
+    return rows
+
+
+def drawn(sample: Sample, room: int, glyphs: Glyphs = UNICODE) -> list[str]:
+    rows = rows_of(sample)
     draw, layout = Lines(rows, glyphs), lay_out(room)
     return ["".join(text for text, _ in draw.row(row, layout)).rstrip() for row in rows.order]
 
@@ -63,10 +69,9 @@ def test_the_same_in_ascii() -> None:
 def test_every_line_fits_and_the_columns_stand_under_their_titles() -> None:
     sample = training()
     for room in (80, 100, 120, 160, 240):
-        rows = Rows()
-        rows.update(sample, Accounts(sample), None)
+        rows = rows_of(sample)
         draw, layout = Lines(rows, UNICODE), lay_out(room)
-        header = "".join(text for text, _ in draw.header(layout))
+        header = "".join(text for text, _ in draw.header(layout, rows.view))
         for row in rows.order:
             line = "".join(text for text, _ in draw.row(row, layout))
             assert width(line) <= room + 1

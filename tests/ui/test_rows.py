@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from ui_data import Build, after, many, tensor, training
@@ -11,13 +12,23 @@ from ui_data import Build, after, many, tensor, training
 from tensortui.analysis.accounting import Accounts
 from tensortui.analysis.filtering import parse
 from tensortui.model import Sample
+from tensortui.ui.ordering import Steps
 from tensortui.ui.rows import GROUP_MODES, Rows
+
+
+def done(steps: Steps) -> None:
+    for _ in steps:
+        pass
 
 
 def rows_of(sample: Sample) -> Rows:
     rows = Rows()
-    rows.update(sample, Accounts(sample), None)
+    done(rows.update(sample, Accounts(sample), None))
     return rows
+
+
+def look(rows: Rows, opened: bool | None = None, **view: Any) -> None:
+    done(rows.change(replace(rows.view, **view), opened))
 
 
 def shape_of(rows: Rows) -> list[object]:
@@ -49,8 +60,8 @@ def test_a_storage_that_a_small_view_keeps_is_never_folded() -> None:
 def test_every_tensor_is_in_one_group(mode: str) -> None:
     sample = training()
     rows = rows_of(sample)
-    rows.set_view(group_by=mode)
-    rows.open_all(True)
+    look(rows, group_by=mode)
+    look(rows, True)
     tensors = [row for row in rows.order if row >= 0]
     assert sorted(tensors) == sorted(sample.tensors)
 
@@ -61,7 +72,7 @@ def test_the_bytes_of_a_group_count_a_shared_storage_once() -> None:
     b.add("m.a", (256,), category="parameter", storage=shared)
     b.add("m.b", (256,), category="parameter", storage=shared)
     rows = rows_of(b.sample())
-    rows.set_view(group_by="category")
+    look(rows, group_by="category")
     assert rows.group_bytes("parameter") == 1024
 
 
@@ -69,9 +80,9 @@ def test_the_bytes_of_a_group_count_a_shared_storage_once() -> None:
 def test_sorting_by_any_column_keeps_all_rows_and_reverses(key: str) -> None:
     rows = rows_of(training())
     before = sorted(rows.order)
-    rows.set_view(sort_by=key, reverse=False)
+    look(rows, sort_by=key, reverse=False)
     up = [row for row in rows.order if row >= 0]
-    rows.set_view(reverse=True)
+    look(rows, reverse=True)
     assert len(rows.order) == len(before)
     assert up != [row for row in rows.order if row >= 0]
 
@@ -79,22 +90,24 @@ def test_sorting_by_any_column_keeps_all_rows_and_reverses(key: str) -> None:
 def test_a_filter_leaves_only_what_passes() -> None:
     sample = training()
     rows = rows_of(sample)
-    rows.set_filter(parse("category:gradient"))
+    look(rows, filter=parse("category:gradient") or None)
     assert {sample.tensors[row].category for row in rows.order if row >= 0} == {"gradient"}
     assert rows.shown == 20
-    rows.set_filter(parse(""))
+    look(rows, filter=parse("") or None)
     assert rows.shown == len(sample.tensors)
 
 
 @pytest.mark.parametrize("mode", GROUP_MODES)
-@pytest.mark.parametrize("text", ["", "category:gradient", "version>5"])
-def test_what_changed_gives_the_same_rows_as_starting_anew(mode: str, text: str) -> None:
+@pytest.mark.parametrize("text", ["", "category:gradient", "version>5", "storage_bytes>2MiB"])
+@pytest.mark.parametrize(
+    ("sort_by", "reverse"), [("bytes", True), ("bytes", False), ("version", True), ("name", False)]
+)
+def test_what_changed_gives_the_same_rows_as_starting_anew(mode: str, text: str, sort_by: str, reverse: bool) -> None:
     chance = random.Random(7)
     sample = many(300, 3)
     rows, accounts = Rows(), Accounts(sample)
-    rows.update(sample, accounts, None)
-    rows.set_view(group_by=mode)
-    rows.set_filter(parse(text))
+    done(rows.update(sample, accounts, None))
+    look(rows, group_by=mode, filter=parse(text) or None, sort_by=sort_by, reverse=reverse)
     number = 10_000
     for _ in range(12):
         ids = list(sample.tensors)
@@ -105,13 +118,13 @@ def test_what_changed_gives_the_same_rows_as_starting_anew(mode: str, text: str)
         ]
         new = [tensor(number + at, chance.choice([1, 2, 5, None]), [f"n{at}"], (4, at + 1)) for at in range(5)]
         number += 10
-        sample = after(sample, new=new, gone=gone, changed=changed)
+        grown = replace(chance.choice(list(sample.storages.values())), bytes=chance.choice([1, 3, 5]) << 20)
+        sample = after(sample, new=new, gone=gone, changed=changed, storages=[grown])
         accounts.update(sample)
-        rows.update(sample, accounts, sample.change)
-        fresh = Rows()
-        fresh.update(sample, Accounts(sample), None)
-        fresh.set_view(group_by=mode)
-        fresh.set_filter(parse(text))
+        done(rows.update(sample, accounts, sample.change))
+        fresh = rows_of(sample)
+        look(fresh, group_by=mode, filter=parse(text) or None, sort_by=sort_by, reverse=reverse)
+        assert shape_of(rows) == shape_of(fresh)
         assert rows.shown == fresh.shown
         assert {key: set(ids) for key, ids in rows.members.items()} == {k: set(v) for k, v in fresh.members.items()}
         assert rows._folded == fresh._folded
@@ -123,12 +136,21 @@ def test_a_row_whose_tensor_is_gone_stays_as_long_as_it_is_told_to() -> None:
     tid = next(iter(before.tensors))
     rows = rows_of(before)
     sample = after(before, gone=[tid])
-    rows.update(sample, Accounts(sample), sample.change)
-    assert rows.find(("tensor", tid)) is None
-    rows.set_ghosts([before.tensors[tid]])
+    done(rows.update(sample, Accounts(sample), sample.change, [before.tensors[tid]]))
     assert rows.find(("tensor", tid)) is not None
-    rows.set_ghosts(())
+    done(rows.drop_ghosts())
     assert rows.find(("tensor", tid)) is None
+
+
+def test_opening_and_closing_groups_by_hand_leaves_the_rows_that_arranging_anew_gives() -> None:
+    chance = random.Random(5)
+    rows = rows_of(many(60, 3))
+    for _ in range(40):
+        rows.toggle(chance.choice(rows.keys))
+        before = shape_of(rows)
+        look(rows, reverse=not rows.view.reverse)
+        look(rows, reverse=not rows.view.reverse)
+        assert shape_of(rows) == before
 
 
 def test_a_tensor_inside_a_closed_group_is_found_at_its_header() -> None:
@@ -150,7 +172,7 @@ def test_search_goes_round_in_the_order_of_the_table_and_into_closed_groups() ->
     b.add("miss", (64, 64))
     last = b.add("Hit.last", (2,))
     rows = rows_of(b.sample())
-    rows.open_all(False)
+    look(rows, False)
     found, row = [], rows.order[0]
     for _ in range(4):
         tid = rows.search("hit", row, 1)
@@ -164,5 +186,5 @@ def test_search_goes_round_in_the_order_of_the_table_and_into_closed_groups() ->
 
 def test_search_in_a_table_without_rows_finds_nothing() -> None:
     rows = rows_of(training())
-    rows.set_filter(parse("name~nothing-is-called-this"))
+    look(rows, filter=parse("name~nothing-is-called-this") or None)
     assert rows.search("model", 1, 1, here=True) is None

@@ -165,7 +165,7 @@ async def test_grouping_goes_round_and_is_said() -> None:
         seen = []
         for _ in range(4):
             await it.press("b")
-            seen.append(it.screen.rows.group_by)
+            seen.append(it.screen.rows.view.group_by)
         assert seen == ["category", "module", "shape", "storage"]
         await it.press("b")
         assert "group category" in it.bar()
@@ -191,9 +191,9 @@ async def test_a_click_on_a_title_sorts_and_again_turns_round() -> None:
     async with driven(training()) as it:
         x = it.lines()[0].index("shape")
         await it.pilot.click(TensorTree, offset=(x, 0))
-        assert (it.screen.rows.sort_by, it.screen.rows.reverse) == ("shape", True)
+        assert (it.screen.rows.view.sort_by, it.screen.rows.view.reverse) == ("shape", True)
         await it.pilot.click(TensorTree, offset=(x, 0))
-        assert (it.screen.rows.sort_by, it.screen.rows.reverse) == ("shape", False)
+        assert (it.screen.rows.view.sort_by, it.screen.rows.view.reverse) == ("shape", False)
         assert "sort shape ▲" in it.bar()
 
 

@@ -167,29 +167,20 @@ class TensorsScreen(Screen[None]):
             return
         self._status.refresh_at(self._clock())
         self._output.follow()
+        if self.tree_view.busy:
+            return
         if self.feed.dirty:
             self._take()
-        elif self.tree_view.expire_marks():
-            self.rows.set_ghosts(())
-            self.tree_view.rows_changed()
+        else:
+            self.tree_view.expire_marks()
 
     def _take(self) -> None:
-        watched = self.tree_view.visible_tensors()
         change = self.feed.take()
         sample = self.feed.sample
         if sample is not None and sample is not self.rows.sample:
-            news = None if self._fresh or self.feed.sample is None else change
-            before = self.rows.sample
-            self.rows.update(sample, self.feed.accounts, change)
-            if news is not None and news.gone:
-                ghosts = [tensor for tensor in watched if tensor.id in news.gone]
-                if ghosts and before is not None:
-                    self.rows.set_ghosts([*self.rows.ghosts.values(), *ghosts], before.storages)
-            self.tree_view.sample_changed(news)
+            self.tree_view.take(sample, self.feed.accounts, change, None if self._fresh else change)
             self._fresh = sample.phase != LIVE
             self._totals.show_totals(self.feed.accounts.totals)
-            self._say()
-            self._show_details()
         self._notices()
 
     def _notices(self) -> None:
@@ -206,16 +197,7 @@ class TensorsScreen(Screen[None]):
 
     def _say(self) -> None:
         whole = len(self.rows.sample.tensors) if self.rows.sample is not None else 0
-        rows = self.rows
-        self._bar.show(
-            self._filter_text,
-            self._error,
-            group=rows.group_by,
-            sort=rows.sort_by,
-            reverse=rows.reverse,
-            shown=rows.shown,
-            whole=whole,
-        )
+        self._bar.show(self._filter_text, self._error, self.tree_view.view, shown=self.rows.shown, whole=whole)
 
     def _show_details(self) -> None:
         if self.has_class("-inspect"):
@@ -240,8 +222,8 @@ class TensorsScreen(Screen[None]):
         """Show the details of the tensor that was opened."""
         self.action_inspect()
 
-    def on_tensor_tree_sorted(self) -> None:
-        """Say the new order."""
+    def on_tensor_tree_arranged(self) -> None:
+        """Say the new order, and how many rows show."""
         self._say()
 
     async def _watch(self) -> None:
@@ -258,7 +240,7 @@ class TensorsScreen(Screen[None]):
     def action_filter(self) -> None:
         """Type a filter."""
         self._filter_before = self._filter_text
-        self._filter_whole = self.rows.filter
+        self._filter_whole = self.tree_view.view.filter
         self._bar.start(FILTER, self._filter_text)
         self._say()
 
@@ -298,8 +280,7 @@ class TensorsScreen(Screen[None]):
             chosen = self._filter_whole
         else:
             self._error = ""
-        self.rows.set_filter(chosen)
-        self.tree_view.rows_changed()
+        self.tree_view.look(filter=chosen or None)
         self._say()
 
     def action_find(self, step: int) -> None:
@@ -317,13 +298,11 @@ class TensorsScreen(Screen[None]):
 
     def action_group(self) -> None:
         """Group by the next of storage, category, module, shape."""
-        self.group_by(GROUP_MODES[(GROUP_MODES.index(self.rows.group_by) + 1) % len(GROUP_MODES)])
+        self.group_by(GROUP_MODES[(GROUP_MODES.index(self.tree_view.view.group_by) + 1) % len(GROUP_MODES)])
 
     def group_by(self, mode: str) -> None:
         """Group by `mode`."""
-        self.rows.set_view(group_by=mode)
-        self.tree_view.rows_changed()
-        self._say()
+        self.tree_view.look(group_by=mode)
 
     def action_inspect(self) -> None:
         """Show or hide the details."""

@@ -14,6 +14,7 @@ from tensortui.analysis.text import safe
 from tensortui.analysis.units import format_count
 from tensortui.ui.glyphs import Glyphs
 from tensortui.ui.markup import Piece, content
+from tensortui.ui.rows import View
 
 FILTER, SEARCH = "filter", "search"
 PLACEHOLDERS = {
@@ -99,9 +100,7 @@ class FilterBar(Horizontal):
         self._word.update(" filter ")
         self.remove_class("-typing")
 
-    def show(
-        self, filter_text: str, error: str, *, group: str, sort: str, reverse: bool, shown: int, whole: int
-    ) -> None:
+    def show(self, filter_text: str, error: str, view: View, *, shown: int, whole: int) -> None:
         """Say how the table is filtered, grouped and sorted."""
         if " " not in filter_text:
             error = error.removeprefix(f"{filter_text}: ")  # it stands right beside it
@@ -114,10 +113,10 @@ class FilterBar(Horizontal):
         if error and self.typing:
             self._facts.update(content([(f" {self._glyphs.warn} {safe(error)} ", "$warning")]))
             return
-        arrow = self._glyphs.descending if reverse else self._glyphs.ascending
+        arrow = self._glyphs.descending if view.reverse else self._glyphs.ascending
         facts: list[Piece] = []
         if not self.typing or self.size.width > 100:
-            facts += [("  group ", "$dim"), (group, ""), ("   sort ", "$dim"), (f"{sort} {arrow}", "")]
+            facts += [("  group ", "$dim"), (view.group_by, ""), ("   sort ", "$dim"), (f"{view.sort_by} {arrow}", "")]
         if filter_text:
             facts += [("   ", ""), (format_count(shown), "bold $strong"), (f" of {format_count(whole)} shown", "$dim")]
         self._facts.update(content([*facts, (" ", "")]))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from rich.segment import Segment
@@ -14,11 +16,13 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from tensortui.model import CATEGORIES, Change, Storage, Tensor
+from tensortui.analysis.accounting import Accounts
+from tensortui.model import CATEGORIES, Change, Sample, Storage, Tensor
 from tensortui.ui.columns import BY_KEY, COLUMNS, GAP, NAME, Layout, lay_out
 from tensortui.ui.glyphs import Glyphs
 from tensortui.ui.lines import Lines
-from tensortui.ui.rows import STORAGE, Rows
+from tensortui.ui.ordering import Steps
+from tensortui.ui.rows import SMALL, STORAGE, Rows
 
 MARK_SECONDS = 2.0
 
@@ -32,7 +36,7 @@ class TensorTree(ScrollView, can_focus=True):
             f"tree--{name}"
             for name in ("header", "sorted", "cursor", "cursor-blurred", "dim", "bytes", "bar", "low", "rest")
         ),
-        *(f"tree--{name}" for name in ("name", "warning", "new", "changed", "gone", "hit")),
+        *(f"tree--{name}" for name in ("name", "warning", "new", "changed", "gone")),
     }
     DEFAULT_CSS = """
     TensorTree {
@@ -49,7 +53,6 @@ class TensorTree(ScrollView, can_focus=True):
         .tree--low { color: $warning; }
         .tree--name { color: $strong; }
         .tree--warning { color: $warning; text-style: bold; }
-        .tree--hit { color: $strong; text-style: underline; }
         .tree--new { color: $success; text-style: bold; }
         .tree--changed { color: $accent; }
         .tree--gone { color: $error; }
@@ -103,8 +106,8 @@ class TensorTree(ScrollView, can_focus=True):
     class Opened(Message):
         """Enter or a second click on a tensor."""
 
-    class Sorted(Message):
-        """The order changed."""
+    class Arranged(Message):
+        """The rows are in another order, or others: what was asked for is done."""
 
     def __init__(self, rows: Rows, glyphs: Glyphs, clock: Callable[[], float], *, id: str | None = None) -> None:
         """Show `rows`, drawn with `glyphs`; `clock` times the marks."""
@@ -119,14 +122,60 @@ class TensorTree(ScrollView, can_focus=True):
         self._held: tuple[str, Any] | None = None  # the row under the cursor
         self._recent: list[tuple[float, Change]] = []
         self._styles: dict[str, Style] = {}
+        self.view = rows.view  # what is asked for; the rows follow
+        self._update: Callable[[], Steps] | None = None  # what is being done to the rows, for as long as it takes
+        self._change: Callable[[], Steps] | None = None
+        self._large = False
 
-    # -- new data
+    # -- new data, and other ways to look at it
 
-    def sample_changed(self, change: Change | None) -> None:
-        """The rows moved on to a newer sample; `change` None when nothing of it is to be marked."""
-        if change is not None and (change.new or change.changed or change.gone):
-            self._recent.append((self._clock() + MARK_SECONDS, change))
+    @property
+    def busy(self) -> bool:
+        """Whether rows are being arranged; a new sample waits until that is done."""
+        return self._update is not None or self._change is not None
+
+    def take(self, sample: Sample, accounts: Accounts, change: Change | None, news: Change | None) -> None:
+        """Move on to a newer sample, which `change` tells from the one before; `news` is what of it gets a mark."""
+        gone = news.gone if news is not None else frozenset()
+        ghosts = [tensor for tensor in self.visible_tensors() if tensor.id in gone]
+
+        def update() -> Steps:
+            yield from self.rows.update(sample, accounts, change, ghosts)
+            if news is not None and (news.new or news.changed or news.gone):
+                self._recent.append((self._clock() + MARK_SECONDS, news))
+
+        self._large = max(len(sample.tensors), len(sample.storages)) > SMALL
+        self._update = update
+        self._work()
+
+    def look(self, opened: bool | None = None, **view: Any) -> None:
+        """Group, sort or filter otherwise, or open or close every group."""
+        self.view = wanted = replace(self.view, **view)
+        self._change = lambda: self.rows.change(wanted, opened)
+        self.refresh(Region(0, 0, self.size.width, 1))  # the mark of the sorted column comes first
+        self._work()
+
+    def _work(self) -> None:
+        """Do what there is to do: at once where the table is small, else in pieces between which keys are served."""
+        if self._large:
+            self.run_worker(self._in_pieces(), group="rows", exclusive=True)
+        else:
+            for _ in self._steps():
+                pass
+
+    def _steps(self) -> Steps:
+        if self._update is not None:
+            yield from self._update()
+            self._update = None
+        if self._change is not None:
+            yield from self._change()
+            self._change = None
         self.rows_changed()
+        self.post_message(self.Arranged())
+
+    async def _in_pieces(self) -> None:
+        for _ in self._steps():
+            await asyncio.sleep(0)
 
     def visible_tensors(self) -> list[Tensor]:
         """The tensors of the rows on screen."""
@@ -134,14 +183,25 @@ class TensorTree(ScrollView, can_focus=True):
         rows = self.rows.order[top : top + self._body]
         return [tensor for row in rows if row >= 0 and (tensor := self.rows.tensor(row)) is not None]
 
-    def expire_marks(self) -> bool:
-        """Take off marks whose moment is over; True when ghosts (rows of tensors gone) should go too."""
+    def expire_marks(self) -> None:
+        """Take off marks whose moment is over, and with the last of them the rows of tensors that are gone."""
         now = self._clock()
         if not self._recent or self._recent[0][0] > now:
-            return False
+            return
         self._recent = [entry for entry in self._recent if entry[0] > now]
         self.refresh()
-        return bool(self.rows.ghosts) and not any(entry[1].gone & self.rows.ghosts.keys() for entry in self._recent)
+        if self.rows.ghosts and not any(entry[1].gone & self.rows.ghosts.keys() for entry in self._recent):
+            self._update = self.rows.drop_ghosts
+            self._work()
+
+    def toggle(self, key: Any, opened: bool | None = None) -> bool:
+        """Open or close one group; returns whether anything changed."""
+        if not self.rows.toggle(key, opened):
+            return False
+        self.rows_changed()
+        if self.busy:
+            self._work()  # anew, from the rows as they are now
+        return True
 
     def rows_changed(self) -> None:
         """The rows were arranged anew: keep the cursor on what it was on, at the same place of the screen."""
@@ -179,7 +239,7 @@ class TensorTree(ScrollView, can_focus=True):
     def storage(self) -> Storage | None:
         """The storage whose header is under the cursor."""
         key = self._key(self.row)
-        if self.rows.group_by != STORAGE or self.rows.sample is None or key is None:
+        if self.rows.view.group_by != STORAGE or self.rows.sample is None or key is None:
             return None
         return self.rows.sample.storages.get(key)
 
@@ -197,8 +257,7 @@ class TensorTree(ScrollView, can_focus=True):
         tensor = self.rows.tensor(tid)
         if tensor is None:
             return False
-        if self.rows.toggle(self.rows.key_of(tensor), True):
-            self.rows_changed()
+        self.toggle(self.rows.key_of(tensor), True)
         at = self.rows.find(("tensor", tid))
         if at is None:
             return False
@@ -253,7 +312,7 @@ class TensorTree(ScrollView, can_focus=True):
         cells = self.size.width
         base = self.rich_style
         if y == 0:
-            pieces = self.lines.header(self._layout)
+            pieces = self.lines.header(self._layout, self.view)
             return self._strip(pieces, base + self._style("header"), cells)
         at = self._top + y - 1
         if at >= len(self.rows.order):
@@ -305,8 +364,7 @@ class TensorTree(ScrollView, can_focus=True):
         if row is None:
             return
         if row < 0:
-            if self.rows.toggle(self.rows.key_at(row), opened):
-                self.rows_changed()
+            self.toggle(self.rows.key_at(row), opened)
         elif not opened and (tensor := self.rows.tensor(row)) is not None and not self.rows.is_top(tensor):
             at = self.rows.find(("group", self.rows.key_of(tensor)))
             if at is not None:
@@ -317,37 +375,33 @@ class TensorTree(ScrollView, can_focus=True):
         row = self.row
         if row is not None and row >= 0:
             self.post_message(self.Opened())
-        elif row is not None and self.rows.toggle(self.rows.key_at(row)):
-            self.rows_changed()
+        elif row is not None:
+            self.toggle(self.rows.key_at(row))
 
     def action_open_all(self, opened: bool) -> None:
         """Open or close every group."""
-        self.rows.open_all(opened)
-        self.rows_changed()
+        self.look(opened)
 
     def action_sort(self, step: int = 1) -> None:
         """Sort by the next column on screen."""
         shown = [column.key for column in (NAME, *self._layout.columns)]
-        at = shown.index(self.rows.sort_by) if self.rows.sort_by in shown else -1
+        at = shown.index(self.view.sort_by) if self.view.sort_by in shown else -1
         self.sort_by(shown[(at + step) % len(shown)])
 
     def sort_by(self, key: str) -> None:
         """Sort by a column, in the direction that is most wanted of it; a second time the other way round."""
-        reverse = not self.rows.reverse if key == self.rows.sort_by else BY_KEY[key].descending
-        self.rows.set_view(sort_by=key, reverse=reverse)
-        self.rows_changed()
-        self.post_message(self.Sorted())
+        reverse = not self.view.reverse if key == self.view.sort_by else BY_KEY[key].descending
+        self.look(sort_by=key, reverse=reverse)
 
     def action_reverse(self) -> None:
         """Turn the order round."""
-        self.sort_by(self.rows.sort_by)
+        self.sort_by(self.view.sort_by)
 
     def action_pan(self, step: int) -> None:
         """Show the columns further to the right or left."""
         last = len(COLUMNS) - 2
         self._pan = max(0, min(last, self._pan + step))
         self._lay_out()
-        self.post_message(self.Sorted())
 
     # -- the mouse
 
