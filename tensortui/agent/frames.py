@@ -16,7 +16,7 @@ from tensortui.agent.guard import Stillness
 WORD = ctypes.sizeof(ctypes.c_size_t)
 MAX_SLOTS = 512
 MAX_DEPTH = 1_000  # frames of one thread
-_TAGGED_INT = 3  # 3.14: slots are tagged references; both low bits mean an integer that is no object
+_TAGGED_INT = 3  # 3.14: slots are tagged references; both low bits mean an integer that is no object, no others: unset
 
 
 def _words(address: int, count: int) -> List[int]:
@@ -125,7 +125,7 @@ class Locals:
         chosen = [
             (name, word & ~_TAGGED_INT)
             for name, word in zip(names, words)
-            if word and word & _TAGGED_INT != _TAGGED_INT
+            if word & ~_TAGGED_INT and word & _TAGGED_INT != _TAGGED_INT
         ]
         unchanged = map(_ONLY_TRUE, map(operator.eq, (words,), map(list, (slots,))))
         values = now.read(chain(unchanged, map(self._take, [address for _, address in chosen])))[1:]

@@ -8,10 +8,11 @@ SLICE = 0.0007  # the longest piece of work in one go, seconds
 GAP = 0.001  # between two pieces the GIL is free for at least this long
 WINDOW = 10.0
 SAMPLE, PASS, REQUEST = "sample", "pass", "request"
-# What each kind of work gets of the budget: the samples come first, so that they come on time whatever else is to do;
-# what a full purse does not take goes to the passes.
-SHARES = {SAMPLE: 0.5, REQUEST: 0.2, PASS: 0.3}
-BURST = 1.0  # CPU seconds saved up for what somebody waits for: the first scan, a refresh, a graph
+# What the samples and the passes get of the budget: the samples come first, so that they come on time whatever else is
+# to do; what a full purse does not take goes to the passes. Requests (a first scan, a refresh, a graph) have an income
+# of their own, some budgets, for somebody has ordered them and waits.
+SHARES = {SAMPLE: 0.5, PASS: 0.5, REQUEST: 4.0}
+BURST = 1.0  # CPU seconds saved up for requests
 
 
 class Governor:
@@ -33,28 +34,23 @@ class Governor:
         now = self._clock()
         income = max(now - self._at, 0.0) * self.budget
         self._at = now
-        left = income
-        for kind in (SAMPLE, REQUEST):
-            part = min(income * SHARES[kind], max(self._full[kind] - self._purses[kind], 0.0))
-            self._purses[kind] += part
-            left -= part
-        self._purses[PASS] = min(self._full[PASS], self._purses[PASS] + left)
+        purses, full = self._purses, self._full
+        part = min(income * SHARES[SAMPLE], max(full[SAMPLE] - purses[SAMPLE], 0.0))
+        purses[SAMPLE] += part
+        purses[PASS] = min(full[PASS], purses[PASS] + income - part)
+        purses[REQUEST] = min(full[REQUEST], purses[REQUEST] + income * SHARES[REQUEST])
         return now
 
     def wait(self, kind: str) -> float:
         """Return the seconds until the next slice of a kind of work may run, 0 where it may now."""
         self._accrue()
         balance = self._purses[kind]
-        if kind == REQUEST:
-            balance = max(balance, self._purses[SAMPLE])  # slow rather than never, once the burst is used up
         return 0.0 if balance > 0 else min(-balance / (self.budget * SHARES[kind]) + GAP, 1.0)
 
     def spend(self, seconds: float, kind: str) -> None:
         """Book CPU time that the agent used."""
         now = self._accrue()
         self._spent += seconds
-        if kind == REQUEST and self._purses[REQUEST] <= 0:
-            kind = SAMPLE
         self._purses[kind] -= seconds
         if now - self._history[-1][0] >= 0.5:
             self._history.append((now, self._spent))

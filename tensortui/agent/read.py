@@ -4,6 +4,7 @@ import sys
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from tensortui.agent.nodes import DEPTHS
+from tensortui.agent.sparse import SparseSize
 from tensortui.wire.messages import TENSOR_FLAGS
 
 BIT = {name: 1 << place for place, name in enumerate(TENSOR_FLAGS)}
@@ -94,6 +95,7 @@ class TensorReader:
         self._storage_id = getattr(inner, "_storage_id", None)
         self._data_address = getattr(inner, "_data_address", None)
         self._nbytes_of = nbytes_of
+        self._sparse = SparseSize(torch)
         self._keys = inner._dispatch_keys
         key, bits = inner.DispatchKey, inner.DispatchKeySet
         self._key_flags = [(bits(key.Conjugate).raw_repr(), CONJ), (bits(key.Negative).raw_repr(), NEG)]
@@ -225,19 +227,10 @@ class TensorReader:
         return flags
 
     def _bytes(self, tensor: Any, facts: Facts) -> Optional[int]:
-        get = self._base
-        if facts.layout == "sparse_coo":
-            facts.flags |= SPARSE
-            entries = get._nnz(tensor)
-            dims = get.sparse_dim(tensor)
-            size = get.element_size(tensor)
-            for length in (facts.shape or ())[dims:]:
-                size *= length
-            return int(entries * (size + 8 * dims))
         if facts.layout is not None and facts.layout.startswith("sparse"):
             facts.flags |= SPARSE
-            return None
-        return int(get.nbytes.__get__(tensor))
+            return self._sparse.of(tensor, facts.layout)
+        return int(self._base.nbytes.__get__(tensor))
 
 
 def calibrate_references() -> int:

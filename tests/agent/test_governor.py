@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensortui.agent.governor import BURST, PASS, REQUEST, SAMPLE, Governor
+from tensortui.agent.governor import BURST, PASS, REQUEST, SAMPLE, SHARES, Governor
 
 
 class Clock:
@@ -19,19 +19,20 @@ class Clock:
 @given(
     st.lists(st.tuples(st.sampled_from([SAMPLE, PASS, REQUEST]), st.floats(0.0001, 0.002)), min_size=50, max_size=300)
 )
-def test_more_than_the_budget_is_never_spent_beyond_the_first_burst(asked: list[tuple[str, float]]) -> None:
+def test_no_kind_of_work_spends_more_than_its_income_and_what_was_saved(asked: list[tuple[str, float]]) -> None:
     clock = Clock()
     governor = Governor(0.01, clock)
-    spent = 0.0
+    spent = {SAMPLE: 0.0, PASS: 0.0, REQUEST: 0.0}
     for kind, seconds in asked:
         clock.now += governor.wait(kind)
         if governor.wait(kind) > 0:
             continue
         governor.spend(seconds, kind)
         clock.now += seconds
-        spent += seconds
-    saved = BURST + 2 * max(0.01, 4 * 0.0007)
-    assert spent <= 0.01 * (clock.now - 100.0) + saved + 3 * 0.002
+        spent[kind] += seconds
+    took = clock.now - 100.0
+    assert spent[SAMPLE] + spent[PASS] <= 0.01 * took + 2 * 0.01 + 2 * 0.002
+    assert spent[REQUEST] <= 0.01 * SHARES[REQUEST] * took + BURST + 0.002
 
 
 def test_a_request_that_used_up_its_purse_leaves_the_passes_theirs() -> None:
@@ -47,13 +48,23 @@ def test_a_request_that_used_up_its_purse_leaves_the_passes_theirs() -> None:
 def test_samples_are_paid_before_anything_else() -> None:
     clock = Clock()
     governor = Governor(0.01, clock)
-    for kind in (SAMPLE, PASS, REQUEST):
-        governor.spend(2.0, kind)
-    clock.now += 100.0  # a second of income
+    governor.spend(1.0, SAMPLE)
+    governor.spend(2.0, PASS)
+    clock.now += 190.0  # the samples get half of 1.9 s
     assert governor.wait(SAMPLE) > 0
-    clock.now += 310.0
+    clock.now += 15.0
     assert governor.wait(SAMPLE) == 0
     assert governor.wait(PASS) > 0
+
+
+def test_a_request_goes_on_at_some_budgets_once_what_was_saved_is_spent() -> None:
+    clock = Clock()
+    governor = Governor(0.01, clock)
+    governor.spend(BURST + 0.04, REQUEST)
+    clock.now += 0.9
+    assert governor.wait(REQUEST) > 0
+    clock.now += 0.2
+    assert governor.wait(REQUEST) == 0
 
 
 def test_the_share_is_that_of_the_last_ten_seconds() -> None:

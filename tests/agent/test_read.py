@@ -63,6 +63,10 @@ SORTS: dict[str, tuple[Callable[[], torch.Tensor], dict[str, Any], set[str]]] = 
     "plain": (lambda: torch.zeros(2, 3)[1], {"shape": (3,), "strides": (1,), "offset": 3, "nbytes": 24}, {"view"}),
     "coo": (lambda: torch.eye(3).to_sparse(), {"layout": "sparse_coo", "bytes": 60, "storage_id": None}, {"sparse"}),
     "csr": (lambda: torch.eye(3).to_sparse_csr(), {"layout": "sparse_csr", "strides": None}, {"sparse"}),
+    "bsc": (lambda: torch.eye(4).to_sparse_bsc((2, 2)), {"layout": "sparse_bsc"}, {"sparse"}),
+    "hybrid": (lambda: torch.ones(3, 4).to_sparse(1), {"shape": (3, 4), "bytes": 72}, {"sparse"}),
+    "empty coo": (lambda: torch.zeros(3, 3).to_sparse(), {"shape": (3, 3), "bytes": 0}, {"sparse"}),
+    "computed": (lambda: torch.ones(3, requires_grad=True) * 2, {"grad_fn": "MulBackward0", "is_leaf": False}, set()),
     "mkldnn": (lambda: torch.eye(3).to_mkldnn(), {"storage_id": None, "bytes": 36}, set()),
     "meta": (lambda: torch.zeros(3, device="meta"), {"address": 0, "device": "meta"}, {"meta"}),
     "uninitialized": (uninitialized, {"shape": None, "strides": None}, {"subclass"}),
@@ -98,6 +102,25 @@ def test_each_sort_is_read_as_far_as_it_goes(reader: TensorReader, sort: str) ->
     assert touched == []
 
 
+SPARSE = {
+    "coo": (lambda: torch.eye(300).to_sparse(), ("_indices", "_values")),
+    "csr": (lambda: torch.eye(300).to_sparse_csr(), ("crow_indices", "col_indices", "values")),
+    "csc": (lambda: torch.rand(30, 40).to_sparse_csc(), ("ccol_indices", "row_indices", "values")),
+    "bsr": (lambda: torch.rand(30, 40).to_sparse_bsr((5, 8)), ("crow_indices", "col_indices", "values")),
+}
+
+
+@pytest.mark.parametrize("sort", SPARSE)
+def test_a_sparse_tensor_keeps_the_storages_of_its_parts(reader: TensorReader, sort: str) -> None:
+    make, parts = SPARSE[sort]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tensor = make()
+        kept = {one._cdata: one.nbytes() for one in (getattr(tensor, part)().untyped_storage() for part in parts)}
+        with reader.guard():
+            assert reader.read(tensor).bytes == sum(kept.values())
+
+
 def test_reading_leaves_no_object_behind(reader: TensorReader) -> None:
     tensors = [torch.zeros(4) for _ in range(50)]
     with reader.guard():
@@ -118,8 +141,11 @@ def test_reading_does_not_materialise_a_lazy_clone(reader: TensorReader) -> None
     assert torch._C._is_cow_tensor(clone)
 
 
-def test_reading_never_gives_up_the_interpreter_lock(reader: TensorReader) -> None:
-    tensor = torch.zeros(4)
+@pytest.mark.parametrize("sort", SORTS)
+def test_reading_never_gives_up_the_interpreter_lock(reader: TensorReader, sort: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tensor = SORTS[sort][0]()
     turns = [0]
     over = threading.Event()
 
@@ -136,7 +162,7 @@ def test_reading_never_gives_up_the_interpreter_lock(reader: TensorReader) -> No
             sys.setswitchinterval(100)
             time.sleep(0.001)  # whoever waits from now on waits long before asking
             before = turns[0]
-            for _ in range(5000):
+            for _ in range(2000):
                 reader.read(tensor)
             after = turns[0]
     finally:
