@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from types import MappingProxyType
@@ -115,6 +116,12 @@ class Accounts:
     def accounts(self) -> Mapping[int, Account]:
         """Every account by storage id; it changes with the next update."""
         return MappingProxyType(self._accounts)
+
+    def frozen(self) -> Accounts:
+        """The accounts as they are now, for another thread: no update reaches them."""
+        still = copy(self)
+        still._accounts = self._accounts.copy()
+        return still
 
     def bytes_of(self, storages: Iterable[int]) -> int:
         """The bytes of some storages, each byte once."""

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from types import MappingProxyType
 
 # First that fits decides the category of a storage (and of a tensor with several roles); the index is what the
 # agent sends over the wire, so entries are only ever appended.
 CATEGORIES = ("parameter", "buffer", "optimizer", "gradient", "saved", "activation", "input", "other")
 CATEGORY_RANK = {name: rank for rank, name in enumerate(CATEGORIES)}
+
+# Options of the interpreter whose value is a word of its own.
+_TAKES_A_VALUE = ("-W", "-X", "--check-hash-based-pycs")
 
 BACKINGS = ("memory", "shared", "file", "none")
 
@@ -29,6 +33,21 @@ class Process:
     rank: int | None = None
     local_rank: int | None = None
     world_size: int | None = None
+
+    @property
+    def program(self) -> str:
+        """What runs, in a word: the script or module rather than the interpreter; "" where nothing is known."""
+        words = iter(self.command[1:])
+        for word in words:
+            if word in _TAKES_A_VALUE:
+                next(words, None)
+            elif word == "-m":
+                return f"-m {next(words, '')}".strip()
+            elif word == "-c":
+                break
+            elif not word.startswith("-"):
+                return PurePath(word).name or word
+        return PurePath(self.command[0]).name if self.command else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +163,13 @@ class Change:
     gone: frozenset[int] = frozenset()
     storages: frozenset[int] = frozenset()
     since: int | None = None
+
+    def then(self, later: Change) -> Change:
+        """What changed over two samples in a row."""
+        gone = (self.gone - later.new) | (later.gone - self.new)
+        new = (self.new - later.gone) | (later.new - self.gone)
+        changed = (self.changed | later.changed | (self.gone & later.new)) - new - gone
+        return Change(new, changed, gone, self.storages | later.storages, self.since)
 
 
 WAITING, SCANNING, LIVE = "waiting", "scanning", "live"

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from tensortui.errors import TensortuiError
 from tensortui.model import Change, Ended, Graph, Process, Sample
 from tensortui.sources import endings, messages
-from tensortui.sources.tables import Tables, merge
+from tensortui.sources.tables import Tables
 from tensortui.version import VERSION
 from tensortui.wire.frames import Decoder, Header, WireError, encode
 from tensortui.wire.messages import PROTOCOLS, WATCH_LIMIT
@@ -264,7 +264,7 @@ class LiveSource:
         self._learn_process(header.get("process"))
         sample = messages.sample(header, self._process, self._tables.take())
         change = sample.change
-        self._change = change if self._change is None else merge(self._change, change)
+        self._change = change if self._change is None else self._change.then(change)
         self.latest = sample
         self._news.set()
         requests = header.get("request")

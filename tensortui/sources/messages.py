@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
-from pathlib import PurePath
 from typing import Any
 
 from tensortui.errors import TensortuiError
@@ -78,16 +77,8 @@ def process(value: dict[str, Any], pid: int) -> Process:
 
 
 def title(known: Process) -> str:
-    """A short title: the script, or what the command line says otherwise, and the pid."""
-    words = known.command
-    name = PurePath(words[0]).name if words else ""
-    for at, word in enumerate(words[1:], 1):
-        if word in ("-m", "-c"):
-            name = words[at + 1] if word == "-m" and at + 1 < len(words) else name
-            break
-        if not word.startswith("-"):
-            name = PurePath(word).name
-            break
+    """A short title: what runs, and the pid."""
+    name = known.program
     return f"{name}  pid {known.pid}" if name else f"pid {known.pid}"
 
 

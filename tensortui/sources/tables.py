@@ -210,14 +210,6 @@ class Tables:
             )
 
 
-def merge(first: Change, second: Change) -> Change:
-    """What changed over two samples in a row."""
-    gone = (first.gone - second.new) | (second.gone - first.new)
-    new = (first.new - second.gone) | (second.new - first.gone)
-    changed = (first.changed | second.changed | (first.gone & second.new)) - new - gone
-    return Change(new, changed, gone, first.storages | second.storages, first.since)
-
-
 def _differences(
     ids: Iterable[int], before: dict[int, Any], after: dict[int, Any]
 ) -> tuple[frozenset[int], frozenset[int], frozenset[int]]:

@@ -8,11 +8,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from textual import work
 from textual.app import App
 from textual.binding import Binding, BindingType
+from textual.command import CommandPalette
+from textual.screen import Screen
 from textual.scrollbar import ScrollBar, ScrollBarRender
 
 from tensortui.analysis.text import safe
@@ -23,6 +25,7 @@ from tensortui.ui.commands import Commands
 from tensortui.ui.feed import Feed
 from tensortui.ui.screens.confirm import ConfirmScreen
 from tensortui.ui.screens.failed import FailedScreen
+from tensortui.ui.screens.findings import FindingsScreen
 from tensortui.ui.screens.help import HelpScreen
 from tensortui.ui.screens.picker import PickerScreen
 from tensortui.ui.screens.tensors import TensorsScreen
@@ -62,6 +65,8 @@ class TensortuiApp(App[None]):
     COMMANDS: ClassVar[set[Any]] = {Commands}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q,ctrl+q", "quit", "Quit", id="app.quit", tooltip="leave; the program goes on undisturbed"),
+        Binding("1", "show(1)", "Tensors", show=False, id="app.tensors", tooltip="the tensors"),
+        Binding("2", "show(2)", "Findings", show=False, id="app.findings", tooltip="what is worth telling of them"),
         Binding("t", "theme", "Theme", show=False, id="app.theme", tooltip="dark or light"),
         Binding("D", "detach", "Detach", show=False, id="app.detach", tooltip="end the agent in the program, and quit"),
         Binding("p", "processes", "Processes", show=False, id="app.processes", tooltip="back to the list of processes"),
@@ -96,6 +101,7 @@ class TensortuiApp(App[None]):
         ScrollBar.renderer = PlainBars if self.glyphs is glyphs.ASCII else ScrollBarRender
         self.clock = clock
         self.feed: Feed | None = None
+        self.columns: tuple[str, ...] = ()  # those chosen for the table, for as long as this runs
         for theme in THEMES:
             self.register_theme(theme)
         self.theme = LIGHT.name if light else DARK.name
@@ -113,9 +119,10 @@ class TensortuiApp(App[None]):
         try:
             source = await open_source()
         except TensortuiError as error:
-            await self.push_screen(FailedScreen(error))
+            await self.push_screen(FailedScreen(error, self.glyphs))
         except OSError as error:
-            await self.push_screen(FailedScreen(TensortuiError(f"The connection failed: {error}.", "Try it again.")))
+            failed = TensortuiError(f"The connection failed: {error}.", "Try it again.")
+            await self.push_screen(FailedScreen(failed, self.glyphs))
         else:
             await self.show_source(source)
 
@@ -123,6 +130,7 @@ class TensortuiApp(App[None]):
         """Show the tensors of `source`."""
         self.feed = Feed(source, self.clock)
         self.follow(self.feed)
+        self.judge(self.feed)
         await self.push_screen(TensorsScreen(self.feed, self.glyphs, self.clock, self.log_path))
 
     def action_theme(self) -> None:
@@ -138,19 +146,52 @@ class TensortuiApp(App[None]):
         groups: list[tuple[str, Sequence[BindingType]]] = [("this screen", type(screen).BINDINGS)]
         if isinstance(screen, TensorsScreen):
             groups.append(("the table", TensorTree.BINDINGS))
-        groups.append(("everywhere", type(self).BINDINGS))
-        self.push_screen(HelpScreen(page, groups))
+        groups.append(("everywhere", self.usable_bindings(screen)))
+        self.push_screen(HelpScreen(page, groups, self.glyphs))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Whether an action makes sense on the screen that is open."""
+        return self._makes_sense(action, self.screen)
+
+    def usable_bindings(self, screen: Screen[Any]) -> list[BindingType]:
+        """The keys of the application that do something on `screen`."""
+        bindings = [each for each in self.BINDINGS if isinstance(each, Binding)]
+        return [each for each in bindings if self._makes_sense(each.action.partition("(")[0], screen)]
+
+    def _makes_sense(self, action: str, screen: Screen[Any]) -> bool:
+        tensors = isinstance(screen, TensorsScreen)
+        if action == "show":
+            return tensors or isinstance(screen, FindingsScreen)
+        if action == "processes":
+            return tensors and self.picker is not None
+        return tensors if action == "detach" else True
+
+    def action_show(self, number: int) -> None:
+        """Go to a screen by its number."""
+        screen = self.screen
+        if number == 1 and isinstance(screen, FindingsScreen):
+            screen.dismiss(None)
+        elif number == 2 and isinstance(screen, TensorsScreen):
+            self.push_screen(FindingsScreen(screen.feed, self.glyphs, self.clock), self._finding_chosen)
+
+    def _finding_chosen(self, tid: int | None) -> None:
+        if tid is not None and isinstance(self.screen, TensorsScreen):
+            self.screen.go_to(tid)
+
+    def action_command_palette(self) -> None:
+        """Every command; the palette's own words are ASCII too where the terminal shows nothing else."""
+        if not CommandPalette.is_open(cast("App[object]", self)):
+            self.push_screen(CommandPalette(placeholder="a command, or a part of a tensor's name"))
 
     def action_processes(self) -> None:
         """Leave the source and go back to the picker."""
-        if self.picker is not None and isinstance(self.screen, TensorsScreen):
-            self.workers.cancel_group(self, "feed")
-            self.pop_screen()
+        self.workers.cancel_group(self, "feed")
+        self.pop_screen()
 
     def action_detach(self) -> None:
         """Ask, then end the agent in the target and quit."""
         feed = self.feed
-        if feed is None or not isinstance(self.screen, TensorsScreen):
+        if feed is None:
             return
         if "detach" in feed.source.missing:
             self.notify(safe(feed.source.missing["detach"]), markup=False, severity="warning")
@@ -176,3 +217,8 @@ class TensortuiApp(App[None]):
             await feed.read()
         finally:
             await feed.source.close()
+
+    @work(group="feed", exit_on_error=False)
+    async def judge(self, feed: Feed) -> None:
+        """Keep the findings up to date."""
+        await feed.judge()

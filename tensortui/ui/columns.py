@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tensortui.analysis.units import format_bytes
+from tensortui.analysis.units import format_bytes, format_number
 from tensortui.model import CATEGORY_RANK, Storage, Tensor
 from tensortui.ui.glyphs import Glyphs
 
@@ -27,6 +27,7 @@ SHORT_DTYPES = {
     "complex128": "c128",
     "float8_e4m3fn": "f8e4m3",
     "float8_e5m2": "f8e5m2",
+    "complex32": "c32",
 }
 
 
@@ -75,10 +76,6 @@ def _distinct(tensor: Tensor, glyphs: Glyphs) -> str:
     return format_bytes(tensor.distinct_bytes)
 
 
-def _number(value: int | None) -> str:
-    return "n/a" if value is None else str(value)
-
-
 def _numel(tensor: Tensor) -> int:
     count = 1
     for size in tensor.shape or ():
@@ -98,19 +95,20 @@ CATEGORY = Column(
 COLUMNS = (
     NAME,
     Column("shape", "shape", 16, 1, lambda t, g: dims_text(t.shape), _numel, descending=True),
-    Column("dtype", "dtype", 5, 1, lambda t, g: dtype_text(t.dtype), lambda t: t.dtype or ""),
-    Column("device", "device", 6, 4, lambda t, g: t.device or "n/a", lambda t: t.device or ""),
+    Column("dtype", "dtype", 6, 1, lambda t, g: dtype_text(t.dtype), lambda t: t.dtype or ""),
+    Column("device", "device", 7, 4, lambda t, g: t.device or "n/a", lambda t: t.device or ""),
     Column("bytes", "bytes", 10, 3, lambda t, g: format_bytes(t.bytes), lambda t: t.bytes or 0, True, True),
-    Column("distinct", "distinct", 10, 7, _distinct, lambda t: t.distinct_bytes or 0, True, True),
+    Column("distinct", "distinct", 10, 8, _distinct, lambda t: t.distinct_bytes or 0, True, True),
     Column("strides", "strides", 14, 5, lambda t, g: dims_text(t.strides), lambda t: t.strides or ()),
-    Column("offset", "offset", 7, 6, lambda t, g: _number(t.offset), lambda t: t.offset or 0, True, True),
-    Column("version", "ver", 4, 3, lambda t, g: _number(t.version), lambda t: t.version or 0, True, True),
-    Column("grad_fn", "grad_fn", 14, 8, lambda t, g: t.grad_fn or "", lambda t: t.grad_fn or "~"),
+    Column("offset", "offset", 7, 6, lambda t, g: format_number(t.offset, 7), lambda t: t.offset or 0, True, True),
+    Column("version", "ver", 6, 3, lambda t, g: format_number(t.version, 6), lambda t: t.version or 0, True, True),
+    Column("grad_fn", "grad_fn", 14, 7, lambda t, g: t.grad_fn or "", lambda t: t.grad_fn or "~"),
     CATEGORY,
 )
 BY_KEY = {column.key: column for column in COLUMNS}
-MIN_NAME = 22
+MIN_NAME, MIN_NAME_WIDE = 22, 28
 GAP = 1
+BAR_WITH_SHARE = 10  # a bar of this width has its share in numbers beside it
 
 
 @dataclass(frozen=True)
@@ -134,19 +132,23 @@ class Layout:
 
 
 def storage_width(bar: int) -> int:
-    """A mark, an arrow, the bytes, the bar; the share in numbers where the bar is wide enough to leave room."""
-    return 4 + 10 + 1 + bar + (7 if bar >= 8 else 0)
+    """A mark, an arrow, the bytes, the bar; the share in numbers where there is plenty of room."""
+    return 4 + 10 + 1 + bar + (7 if bar >= BAR_WITH_SHARE else 0)
 
 
-def lay_out(width: int, pan: int = 0) -> Layout:
-    """Choose the columns for a line of `width` cells; `pan` leaves out that many columns after the name."""
-    bar = 10 if width >= 140 else 8 if width >= 110 else 5
-    columns = list(COLUMNS[1:])
+def lay_out(width: int, pan: int = 0, chosen: Sequence[str] = ()) -> Layout:
+    """Choose the columns for a line of `width` cells: of those `chosen`, in that order, else of all.
+
+    `pan` leaves out that many columns after the name.
+    """
+    bar = BAR_WITH_SHARE if width >= 175 else 8 if width >= 110 else 5
+    least = MIN_NAME_WIDE if width >= 110 else MIN_NAME
+    columns = [BY_KEY[key] for key in chosen] if chosen else list(COLUMNS[1:])
     columns = columns[min(pan, len(columns) - 1) :]
     taken = storage_width(bar)
-    while len(columns) > 1 and taken + MIN_NAME + sum(c.width + GAP for c in columns) > width:
-        # Panned: what is at the left was asked for, so the right gives way. Otherwise the least important does.
-        columns.remove(columns[-1] if pan else max(columns, key=lambda c: c.priority))
+    while len(columns) > 1 and taken + least + sum(c.width + GAP for c in columns) > width:
+        # Chosen or panned: what is at the left was asked for, so the right gives way. Else the least important does.
+        columns.remove(columns[-1] if pan or chosen else max(columns, key=lambda c: c.priority))
     name = max(width - taken - sum(c.width + GAP for c in columns), 8)
     hidden = tuple(c for c in COLUMNS[1:] if c not in columns)
     return Layout(width, bar, name, tuple(columns), hidden)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from textual.app import App
 from textual.binding import Binding
@@ -12,11 +12,15 @@ from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 from textual.widget import Widget
 
-from tensortui.analysis.text import safe, truncate
+from tensortui.analysis.text import truncate
 from tensortui.ui.columns import COLUMNS
+from tensortui.ui.lines import show
 from tensortui.ui.rows import GROUP_MODES
 from tensortui.ui.screens.help import key_text
 from tensortui.ui.screens.tensors import TensorsScreen
+
+if TYPE_CHECKING:
+    from tensortui.ui.app import TensortuiApp
 
 MOST_TENSORS = 12
 NAME_CELLS = 60
@@ -39,8 +43,9 @@ class Commands(Provider):
                     "again: the other way round",
                     partial(screen.tree_view.sort_by, column.key),
                 )
+        app = cast("TensortuiApp", self.app)
         for node in nodes:
-            for binding in type(node).BINDINGS:
+            for binding in app.usable_bindings(screen) if node is app else type(node).BINDINGS:
                 if isinstance(binding, Binding):
                     yield (
                         f"{binding.description} ({key_text(binding.key)})",
@@ -63,12 +68,12 @@ class Commands(Provider):
         screen = self.screen
         if not isinstance(screen, TensorsScreen) or screen.rows.sample is None or len(query) < 2:
             return
-        needle, found = query.lower(), 0
+        needle, found, glyphs = query.lower(), 0, screen.glyphs
         for tid, tensor in screen.rows.sample.tensors.items():
             name = next((name for name in tensor.names if needle in name.lower()), None)
             if name is None:
                 continue
-            shown = "Go to " + truncate(safe(name), NAME_CELLS, keep="both")
+            shown = "Go to " + truncate(show(name, glyphs), NAME_CELLS, ellipsis=glyphs.ellipsis, keep="both")
             yield Hit(0.5, Content(shown), partial(screen.go_to, tid), text=f"Go to tensor {tid}", help="")
             found += 1
             if found == MOST_TENSORS:

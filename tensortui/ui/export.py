@@ -5,25 +5,22 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from pathlib import Path
 
-from tensortui.analysis.document import document, dumps
-from tensortui.ui.feed import Feed
+from tensortui.analysis.accounting import Accounts
+from tensortui.analysis.document import document, dumps, storage_entry, tensor_entry
+from tensortui.model import Sample, Storage, Tensor
 
 
-def tensor_json(feed: Feed, tid: int) -> str:
-    """One tensor of the newest sample, and its storage, as the document says them."""
-    assert feed.sample is not None
-    whole = document(feed.sample, accounts=feed.accounts)
-    tensor = next((entry for entry in whole["tensors"] if entry["id"] == tid), None)
-    storage = next((entry for entry in whole["storages"] if tensor and entry["id"] == tensor["storage"]), None)
-    return dumps({"tensor": tensor, "storage": storage}, indent=2)
+def tensor_json(tensor: Tensor, storage: Storage | None, accounts: Accounts) -> str:
+    """One tensor and its storage, as the document says them."""
+    lies_on = storage_entry(storage, accounts) if storage is not None else None
+    return dumps({"tensor": tensor_entry(tensor), "storage": lies_on}, indent=2)
 
 
-def export(feed: Feed, folder: Path) -> Path:
-    """Write the document of the newest sample into `folder`; a file that exists is never overwritten."""
-    assert feed.sample is not None
-    at = datetime.fromtimestamp(feed.sample.taken_at, timezone.utc).strftime("%Y%m%dT%H%M%SZ")
-    text = dumps(document(feed.sample, accounts=feed.accounts), indent=2)
-    stem = f"tensortui-{feed.sample.process.pid}-{at}"
+def export(sample: Sample, folder: Path) -> Path:
+    """Write the document of a sample into `folder`; a file that exists is never overwritten. May take seconds."""
+    at = datetime.fromtimestamp(sample.taken_at, timezone.utc).strftime("%Y%m%dT%H%M%SZ")
+    text = dumps(document(sample), indent=2)
+    stem = f"tensortui-{sample.process.pid}-{at}"
     for number in range(1000):
         path = folder / (f"{stem}.json" if number == 0 else f"{stem}-{number}.json")
         try:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from tensortui.analysis.accounting import Accounts
+from tensortui.analysis.findings import Finding, find
 from tensortui.errors import TensortuiError
 from tensortui.model import LIVE, Change, Ended, Sample
 from tensortui.sources.protocol import Source
 
+JUDGE_SECONDS = 2.0
+JUDGE_FACTOR = 30  # so many times as long as looking for findings took, nobody looks again
 FREEZE_FROM = 20_000  # tensors from which on the viewer's own full collections would be felt
 
 
@@ -24,6 +30,9 @@ class Feed:
         self.ended: Ended | None = None
         self.paused = False
         self.dirty = False
+        self.findings: Sequence[Finding] = ()
+        self.judged: Sample | None = None  # the sample that the findings are of
+        self._news = asyncio.Event()
         self._clock = clock
         self._change: Change | None = None  # since the sample last taken
         self._frozen = False
@@ -39,8 +48,25 @@ class Feed:
             self._end(Ended("the source gave no more samples", self._clock()))
         except TensortuiError as error:
             self._end(Ended(error.cause, self._clock(), expected=False))
-        except (OSError, ValueError) as error:
+        except OSError as error:
             self._end(Ended(f"the connection failed: {error}", self._clock(), expected=False))
+        except Exception as error:  # a fault of ours: said, not left behind a screen that stands still
+            self._end(Ended(f"internal error: {error!r}", self._clock(), expected=False))
+
+    async def judge(self) -> None:
+        """Look for findings in the newest sample, in a thread, for a small part of the time at most."""
+        while True:
+            self._news.clear()
+            sample = self.sample
+            if sample is not None and sample is not self.judged:
+                begun = time.perf_counter()
+                self.findings = await asyncio.to_thread(find, sample, self.accounts.frozen())
+                self.judged = sample
+                await asyncio.sleep(max(JUDGE_SECONDS, JUDGE_FACTOR * (time.perf_counter() - begun)))
+            elif self.ended is not None:
+                return
+            else:
+                await self._news.wait()
 
     def take(self) -> Change | None:
         """What changed since the last call, None for everything; clears the dirty mark."""
@@ -49,15 +75,15 @@ class Feed:
         self._change = Change(since=self.sample.seq) if self.sample is not None else None
         return change
 
-    async def pause(self, on: bool, interval: float) -> None:
-        """Stop the samples, or have one each `interval` seconds again."""
-        self.paused = on
-        self.dirty = True
-        await self.source.set_interval(None if on else interval)
+    async def set_interval(self, seconds: float | None) -> None:
+        """Have a sample every `seconds`; None: no more of them."""
+        with suppress(TensortuiError, OSError):  # the end of the source is told by its updates
+            await self.source.set_interval(seconds)
 
     def _end(self, ended: Ended) -> None:
         self.ended = ended
         self.dirty = True
+        self._news.set()
 
     def _put(self, sample: Sample) -> None:
         before = self.sample
@@ -65,23 +91,12 @@ class Feed:
         if before is None or self._change is None or sample.change.since != before.seq:
             self._change = None
         else:
-            self._change = merge(self._change, sample.change)
+            self._change = self._change.then(sample.change)
         self.sample = sample
         self.dirty = True
+        self._news.set()
         if not self._frozen and sample.phase == LIVE and len(sample.tensors) >= FREEZE_FROM:
             # A full collection over these many records takes a tenth of a second, at a moment nobody chose.
             self._frozen = True
             gc.collect()
             gc.freeze()
-
-
-def merge(first: Change, second: Change) -> Change:
-    """The change of two samples in a row."""
-    born = first.new - second.gone
-    return Change(
-        new=born | second.new,
-        changed=(first.changed | second.changed) - born - second.new - second.gone,
-        gone=first.gone | second.gone,
-        storages=first.storages | second.storages,
-        since=first.since,
-    )

@@ -8,7 +8,7 @@ from tensortui.analysis.accounting import Account
 from tensortui.analysis.text import pad, safe, truncate, width
 from tensortui.analysis.units import format_bytes, format_count
 from tensortui.model import Storage, Tensor
-from tensortui.ui.columns import CATEGORY, NAME, Column, Layout
+from tensortui.ui.columns import BAR_WITH_SHARE, CATEGORY, NAME, Column, Layout
 from tensortui.ui.glyphs import ASCII, Glyphs
 from tensortui.ui.rows import STORAGE, Rows, View, wasted
 
@@ -87,7 +87,7 @@ class Lines:
             (filled, style),
             (rest, "rest"),
         ]
-        if layout.bar >= 8:
+        if layout.bar >= BAR_WITH_SHARE:
             pieces.append((f" {short_share(share):>5} ", "dim" if share is not None else "rest"))
         pieces.append((" ", ""))
         return pieces
@@ -118,10 +118,12 @@ class Lines:
         if self.rows.view.group_by != STORAGE:
             size = self.rows.group_bytes(key)
             whole = self.rows.accounts.totals.bytes
-            pieces += self._bar(size, size / whole if whole else 0.0, layout, "bar")
+            share = size / whole if whole else 0.0
+            pieces += self._bar(size, share, layout, "bar")
             glyph = f"{self.glyphs.category[key]} " if key in self.glyphs.category else ""
             style = key if key in self.glyphs.category else "name"
-            pieces += [(glyph + show(str(key), self.glyphs), style), (f"   {tensors_text(len(members))}", "dim")]
+            words = f"{tensors_text(len(members))}, {short_share(share)} of all bytes"
+            pieces += [(glyph + show(str(key), self.glyphs), style), (f"   {words}", "dim")]
             return self._filled(pieces, layout)
         storage = self.rows.storage(key)
         if storage is None:

@@ -11,13 +11,13 @@ from tensortui.ui.feed import Feed
 from tensortui.ui.glyphs import Glyphs
 from tensortui.ui.lines import show
 from tensortui.ui.markup import content
-from tensortui.ui.widgets.status_line import program
 
 
 def lost_notice(feed: Feed, ended: Ended, glyphs: Glyphs) -> Content:
     """Why the source ended, and that what is on screen is its last sample."""
     sample = feed.sample
-    name = program(sample.process) if sample is not None else feed.source.title
+    name = sample.process.program if sample is not None else ""
+    name = name or feed.source.title
     stays = ""
     if sample is not None:
         at = datetime.fromtimestamp(sample.taken_at, timezone.utc).strftime("%H:%M:%S")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tensortui.agent.rows import Reader, Table, number
 from tensortui.model import BACKINGS, CATEGORIES, Change, Storage
 from tensortui.sources import tables
-from tensortui.sources.tables import Tables, merge
+from tensortui.sources.tables import Tables
 from tensortui.wire.frames import Decoder, WireError
 from tensortui.wire.messages import COLUMNS, NONE, TENSOR_FLAGS
 
@@ -192,7 +192,7 @@ def test_merging_changes_tells_the_first_state_from_the_last(first, second, thir
     def change(before, after):
         return Change(after - before, data.draw(st.sampled_from((before & after, frozenset()))), before - after)
 
-    merged = merge(change(first, second), change(second, third))
+    merged = change(first, second).then(change(second, third))
     assert merged.new == third - first
     assert merged.gone == first - third
     assert merged.changed <= first & third

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from ui_data import Played, after, tensor, training
 
 from tensortui.errors import TensortuiError
@@ -21,7 +23,7 @@ async def test_changes_of_samples_that_were_not_painted_add_up() -> None:
         feed._put(sample)
     change = feed.take()
     assert change is not None
-    assert (change.new, change.gone, change.since) == (frozenset(), frozenset({1, 2, 900}), first.seq)
+    assert (change.new, change.gone, change.since) == (frozenset(), frozenset({1, 2}), first.seq)
     assert not feed.dirty
 
 
@@ -33,6 +35,26 @@ async def test_a_sample_that_follows_another_one_is_taken_whole() -> None:
     second = after(first, gone=[1])
     feed._put(after(second, gone=[2]))
     assert feed.take() is None
+
+
+async def test_a_fault_of_ours_ends_the_feed_with_words_instead_of_a_screen_that_stands_still() -> None:
+    class Faulty(Played):
+        async def updates(self):  # type: ignore[no-untyped-def]
+            yield training()
+            raise KeyError("x")
+
+    feed = Feed(Faulty(), lambda: 5.0)
+    await feed.read()
+    assert feed.ended == Ended("internal error: KeyError('x')", 5.0, expected=False)
+
+
+async def test_findings_are_those_of_the_newest_sample() -> None:
+    first = training()
+    feed = Feed(Played(first, Ended("done", 0.0)), lambda: 0.0)
+    await feed.read()
+    await asyncio.wait_for(feed.judge(), 30)
+    assert feed.judged is first
+    assert [finding.kind for finding in feed.findings] == ["retained-storage", "tied"]
 
 
 async def test_what_goes_wrong_is_the_reason_of_the_end() -> None:

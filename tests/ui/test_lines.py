@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ui_data import HOSTILE, Build, hostile, training
 
 from tensortui.analysis.accounting import Accounts, Totals
 from tensortui.analysis.findings import find
 from tensortui.analysis.text import width
 from tensortui.model import Sample
-from tensortui.ui.columns import lay_out
+from tensortui.ui.columns import COLUMNS, lay_out
 from tensortui.ui.glyphs import ASCII, UNICODE, Glyphs, ascii_only
 from tensortui.ui.lines import Lines, storage_warning
 from tensortui.ui.rows import Rows
@@ -37,10 +39,10 @@ def test_a_shared_storage_and_a_kept_one() -> None:
     b.add("row", (4096,), device="cpu", storage=b.storage(64 << 20, "cpu"))
     assert drawn(b.sample(), 80) == [
         " ▼  64.00 MiB ╸┄┄┄┄ cpu  1 tensor  ▲! kept by a view of 16.00 KiB",
-        "                      row                    (4096,)          f32   · other",
+        "                      row                   (4096,)          f32    · other",
         " ▼   4.00 KiB ━━━━━ cuda:0  2 tensors",
-        "                      x                      (32, 32)         f32   · other",
-        "                      x.t()                  (32, 32)         f32   · other",
+        "                      x                     (32, 32)         f32    · other",
+        "                      x.t()                 (32, 32)         f32    · other",
     ]
 
 
@@ -62,7 +64,7 @@ def test_the_same_in_ascii() -> None:
     b.add("row", (4096,), device="cpu", storage=b.storage(64 << 20, "cpu"))
     assert drawn(b.sample(), 80, ASCII) == [
         " v  64.00 MiB #.... cpu  1 tensor  /!\\ kept by a view of 16.00 KiB",
-        "                      row                    (4096,)          f32   . other",
+        "                      row                   (4096,)          f32    . other",
     ]
 
 
@@ -84,6 +86,30 @@ def test_wide_terminals_show_every_column_and_narrow_ones_what_matters() -> None
     assert lay_out(200).hidden == ()
     assert [column.key for column in lay_out(80).columns] == ["shape", "dtype", "category"]
     assert [column.key for column in lay_out(80, pan=4).columns][:2] == ["distinct", "strides"]
+
+
+def test_a_sorted_column_shows_its_arrow_however_narrow_it_is() -> None:
+    rows = rows_of(training())
+    for column in COLUMNS:
+        view = replace(rows.view, sort_by=column.key)
+        for room in (80, 120, 160, 240):
+            layout = lay_out(room)
+            header = "".join(text for text, _ in Lines(rows, UNICODE).header(layout, view))
+            assert (f"{column.title}" in header and "▼" in header) == (column in (COLUMNS[0], *layout.columns))
+
+
+def test_large_numbers_are_rounded_in_the_table_never_cut() -> None:
+    b = Build()
+    b.add("w", (4,), version=1_234_567, device="cuda:15", offset=51_511_296, storage=b.storage(1010 << 20))
+    (_, line) = drawn(b.sample(), 200)
+    assert " 1.2M " in line and " 51.5M " in line and " cuda:15 " in line and "…" not in line
+
+
+def test_chosen_columns_stand_in_their_order_and_give_way_from_the_right() -> None:
+    chosen = ("grad_fn", "version", "strides", "offset", "shape")
+    assert [column.key for column in lay_out(200, chosen=chosen).columns] == list(chosen)
+    assert [column.key for column in lay_out(80, chosen=chosen).columns] == ["grad_fn", "version", "strides"]
+    assert [column.key for column in lay_out(80, 2, chosen).columns] == ["strides", "offset"]
 
 
 def test_strings_of_the_target_cannot_act() -> None:
@@ -129,7 +155,8 @@ def test_the_totals_give_way_from_the_right() -> None:
     first, second = lines(totals, UNICODE, 80).plain.split("\n")
     assert first.startswith(" 3 tensors on 2 storages, 3.00 MiB  cuda:0 2.00 MiB  cpu 1.00 MiB")
     assert second.startswith(" ● parameter 2.00 MiB  · other 1.00 MiB")
-    assert "cpu" not in lines(totals, UNICODE, 58).plain
+    first, second = lines(totals, UNICODE, 64).plain.split("\n")
+    assert "cpu" not in first and "… 1 more" in first and "more" not in second
 
 
 def test_output_is_shown_as_a_terminal_would_leave_it() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,8 +18,10 @@ from ui_data import HOSTILE, NOW, Played, after, hostile, many, tensor, training
 from tensortui.errors import TensortuiError
 from tensortui.model import Coverage, Ended, Sample
 from tensortui.ui.app import TensortuiApp
+from tensortui.ui.screens.columns import ColumnsScreen
 from tensortui.ui.screens.confirm import ConfirmScreen
 from tensortui.ui.screens.failed import FailedScreen
+from tensortui.ui.screens.findings import FindingsScreen
 from tensortui.ui.screens.help import HelpScreen
 from tensortui.ui.screens.tensors import TensorsScreen
 from tensortui.ui.widgets.filter_bar import FilterBar
@@ -251,6 +253,125 @@ async def test_pausing_asks_the_source_for_nothing_more() -> None:
         assert "live" in it.status()
 
 
+async def test_a_source_that_fails_or_hangs_when_asked_takes_nothing_else_down() -> None:
+    class Stuck(Played):
+        async def set_interval(self, seconds: float | None) -> None:
+            raise TensortuiError("it has gone", "attach again")
+
+        async def watch(self, tensor_ids: Iterable[int]) -> None:
+            await asyncio.Event().wait()
+
+    sample = many(500)
+    async with driven(sample, source=Stuck(sample)) as it:
+        await it.press("space", "end", "home", "space")
+        assert "live" in it.status()
+        await it.press("pagedown", "down")
+        assert it.tree.cursor > 1
+
+
+async def test_leaving_a_search_goes_back_to_where_it_began() -> None:
+    async with driven(training()) as it:
+        await it.press("down", "down")
+        before = it.tree.selected
+        await it.press("slash", *"norm")
+        assert it.tree.selected != before
+        await it.press("escape")
+        assert it.tree.selected == before and it.tree.has_focus
+
+
+async def test_a_click_on_the_table_ends_the_typing() -> None:
+    async with driven(training()) as it:
+        await it.press("f", *"grad")
+        await it.pilot.click("#tree", offset=(40, 3))
+        await it.pilot.pause()
+        assert not it.screen.query_one(FilterBar).typing and it.tree.has_focus
+        assert 0 < it.screen.rows.shown < 101
+
+
+async def test_details_of_a_tensor_that_is_gone_say_so_and_keep_its_storage() -> None:
+    sample = training()
+    async with driven(sample, size=(160, 45)) as it:
+        await it.press("i")
+        held = it.tree.selected
+        assert held is not None
+        await it.give(after(sample, gone=[held.id]))
+        text = str(it.screen.query_one(Inspector).query_one(Static).content)
+        assert "gone" in text and "98.25 MiB" in text and "holds no memory" not in text
+
+
+async def test_columns_are_chosen_ordered_and_kept() -> None:
+    async with driven(training()) as it:
+        assert "grad_fn" not in it.lines()[0]
+        await it.press("c")
+        assert isinstance(it.app.screen, ColumnsScreen)
+        await it.press("j", "space", "J", "enter")  # hides dtype; it moves behind the device
+        header = it.lines()[0].split()
+        assert "dtype" not in header and header.index("shape") < header.index("device")
+        await it.press("c", "J", "enter")
+        header = it.lines()[0].split()
+        assert header.index("device") < header.index("shape")
+        assert it.app.columns[:2] == ("device", "shape")
+        await it.press("c", "space", "escape")
+        assert it.lines()[0].split() == header
+        await it.press("c", "r")
+        assert it.app.columns == () and "dtype" in it.lines()[0]
+
+
+async def test_the_status_counts_findings_and_their_screen_leads_to_the_tensor() -> None:
+    async with driven(training()) as it:
+        assert it.app.feed is not None
+        await it.until(lambda: it.app.feed.judged is not None)  # type: ignore[union-attr]
+        it.screen.tick()
+        assert "▲! 2 findings" in it.status()
+        it.screen.set_filter("category:gradient")
+        await it.press("2")
+        assert isinstance(it.app.screen, FindingsScreen)
+        told = str(it.app.screen.query_one("#detail", Static).content)
+        assert "row @ step() train.py:47 keeps 64.00 MiB alive for 16.00 KiB" in told and "clone()" in told
+        await it.press("1", "2", "escape", "2", "enter")
+        await it.until(lambda: isinstance(it.app.screen, TensorsScreen))
+        await it.until(lambda: it.tree.selected is not None and it.tree.selected.names[0].startswith("row @"))
+
+
+async def test_no_key_waits_for_a_large_table_to_be_arranged() -> None:
+    async with driven(many(5000)) as it:
+        await it.until(lambda: not it.tree.busy)
+        first = list(it.screen.rows.order)
+        it.tree.sort_by("name")
+        assert it.tree.busy and it.screen.rows.order == first
+        assert "name ▲" in it.lines()[0]
+        it.tree.action_move(1)
+        assert it.tree.cursor == 1
+        it.screen.set_filter("block.3.")
+        await it.until(lambda: not it.tree.busy)
+        names = [it.screen.rows.tensor(row).names[0] for row in it.screen.rows.order]  # type: ignore[union-attr]
+        assert names == sorted(names) and all("block.3." in name for name in names) and len(names) > 400
+        it.screen.go_to(1)
+        await it.until(lambda: not it.tree.busy)
+        assert it.tree.selected is not None and it.tree.selected.id == 1
+
+
+async def test_a_sample_that_comes_while_rows_are_arranged_waits_for_that() -> None:
+    sample = many(5000)
+    async with driven(sample) as it:
+        await it.until(lambda: not it.tree.busy)
+        it.tree.sort_by("name")
+        newer = after(sample, gone=[7])
+        it.source.queue.put_nowait(newer)
+        await it.until(lambda: it.screen.rows.sample is newer and not it.tree.busy)
+        assert it.screen.rows.view.sort_by == "name" and it.screen.rows.shown == 4999
+
+
+async def test_keys_that_make_no_sense_are_neither_listed_nor_obeyed() -> None:
+    async with driven(training()) as it:
+        await it.press("p")
+        assert isinstance(it.app.screen, TensorsScreen)
+        shown = [getattr(each, "action", "") for each in it.app.usable_bindings(it.screen)]
+        assert "processes" not in shown and "detach" in shown
+        await it.press("2", "D")
+        assert isinstance(it.app.screen, FindingsScreen)
+
+
 async def test_the_last_sample_stays_when_the_target_is_lost() -> None:
     async with driven(training()) as it:
         await it.give(Ended("the process was killed by signal 9 (SIGKILL)", NOW + 1, expected=False))
@@ -393,7 +514,8 @@ async def test_every_binding_has_an_id_and_a_tooltip() -> None:
     from tensortui.ui.screens.picker import PickerScreen
 
     ids = []
-    for owner in (TensortuiApp, TensorsScreen, TensorTree, PickerScreen, HelpScreen, ConfirmScreen):
+    owners = (TensortuiApp, TensorsScreen, TensorTree, PickerScreen, HelpScreen, ConfirmScreen, ColumnsScreen)
+    for owner in (*owners, FindingsScreen):
         for binding in owner.BINDINGS:
             assert binding.id and binding.tooltip, binding  # type: ignore[union-attr]
             ids.append(binding.id)  # type: ignore[union-attr]

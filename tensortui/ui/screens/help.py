@@ -14,6 +14,8 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Markdown, Static
 
+from tensortui.ui.glyphs import ASCII, UNICODE, Glyphs
+from tensortui.ui.lines import show
 from tensortui.ui.markup import Piece, content
 from tensortui.ui.widgets.key_line import KeyLine
 
@@ -23,6 +25,7 @@ NAMES = {
 }  # fmt: skip
 MANUAL = Path(__file__).resolve().parents[2] / "manual"
 KEY_CELLS = 11
+GLYPHS = ("warn", "gone")  # those that the manual speaks of, beside the categories
 WIDE = 120
 
 
@@ -44,6 +47,15 @@ def key_table(groups: Sequence[tuple[str, Iterable[BindingType]]]) -> Content:
     return content(pieces)
 
 
+def in_ascii(text: str) -> str:
+    """A page of the manual as it is written, with the glyphs that an ASCII terminal shows in their place."""
+    for name in GLYPHS:
+        text = text.replace(getattr(UNICODE, name), getattr(ASCII, name))
+    for category, glyph in UNICODE.category.items():
+        text = text.replace(f"| {glyph} |", f"| {ASCII.category[category]} |")
+    return show(text.replace("\n", "\0"), ASCII).replace("\\x00", "\n")
+
+
 class HelpScreen(ModalScreen[None]):
     """Keys at the left, the manual at the right; one above the other where there is little room."""
 
@@ -55,6 +67,7 @@ class HelpScreen(ModalScreen[None]):
         #keys { width: 62; height: auto; padding: 1 2; }
         #left { width: 64; height: 1fr; border-right: solid $border; scrollbar-size-vertical: 1; }
         #right { width: 1fr; height: 1fr; scrollbar-size-vertical: 1; }
+        .page { padding: 1 2; height: auto; }
         Markdown { padding: 1 2; margin: 0; background: $background; }
         MarkdownH1 { content-align: left middle; color: $primary; margin: 0 0 1 0; }
         MarkdownH2 { color: $primary; text-style: bold; margin: 1 0; }
@@ -73,11 +86,12 @@ class HelpScreen(ModalScreen[None]):
         Binding("pageup", "scroll(-20)", "Page up", show=False, id="help.page-up", tooltip="one page up"),
     ]
 
-    def __init__(self, page: str, groups: Sequence[tuple[str, Iterable[BindingType]]]) -> None:
+    def __init__(self, page: str, groups: Sequence[tuple[str, Iterable[BindingType]]], glyphs: Glyphs) -> None:
         """Show the manual's `page` and the keys of `groups`."""
         super().__init__()
         self._page = page
         self._groups = groups
+        self._glyphs = glyphs
 
     def compose(self) -> Iterator[Widget]:
         """Both parts."""
@@ -87,7 +101,10 @@ class HelpScreen(ModalScreen[None]):
             with VerticalScroll(id="left", can_focus=False):
                 yield Static(key_table(self._groups), id="keys", markup=False)
             with VerticalScroll(id="right", can_focus=False):
-                yield Markdown(text, open_links=False)
+                if self._glyphs is ASCII:
+                    yield Static(in_ascii(text), classes="page", markup=False)
+                else:
+                    yield Markdown(text, open_links=False)
         yield KeyLine((("esc", "back"), ("up down", "scroll"), ("pgdn", "next page")))
 
     def on_resize(self, event: Resize) -> None:

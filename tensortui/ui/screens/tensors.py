@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from textual import work
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.events import Resize
@@ -15,16 +18,18 @@ from textual.widgets import Input, Static
 
 from tensortui.analysis.filtering import Filter, FilterError, parse
 from tensortui.analysis.text import safe
+from tensortui.errors import TensortuiError
 from tensortui.model import LIVE
 from tensortui.ui.feed import Feed
 from tensortui.ui.glyphs import Glyphs
 from tensortui.ui.rows import GROUP_MODES, Rows
+from tensortui.ui.screens.columns import ColumnsScreen
 from tensortui.ui.states import lost_notice, why_empty
 from tensortui.ui.widgets.filter_bar import FILTER, SEARCH, Entry, FilterBar
 from tensortui.ui.widgets.inspector import Inspector
 from tensortui.ui.widgets.key_line import KeyLine
 from tensortui.ui.widgets.output_pane import OutputPane
-from tensortui.ui.widgets.status_line import StatusLine
+from tensortui.ui.widgets.status_line import TICK_SECONDS, StatusLine
 from tensortui.ui.widgets.tab_bar import TabBar
 from tensortui.ui.widgets.tensor_tree import TensorTree
 from tensortui.ui.widgets.totals_line import TotalsLine
@@ -34,7 +39,6 @@ if TYPE_CHECKING:
 
 WIDE = 130  # from this width on the details stand beside the table
 SAMPLE_SECONDS = 1.0
-TICK_SECONDS = 0.25
 KEYS = (
     ("f", "filter"),
     ("/", "search"),
@@ -43,13 +47,15 @@ KEYS = (
     ("enter", "open"),
     ("i", "details"),
     ("space", "pause"),
+    ("2", "findings"),
+    ("c", "columns"),
     ("y", "copy"),
     ("e", "export"),
     ("?", "help"),
     ("q", "quit"),
     ("w", "coverage"),
     ("o", "output"),
-    ("[ ]", "columns"),
+    ("[ ]", "pan"),
     ("D", "detach"),
 )
 
@@ -99,6 +105,7 @@ class TensorsScreen(Screen[None]):
             key_display=",",
             tooltip="scroll the details up",
         ),
+        Binding("c", "columns", "Columns", id="tensors.columns", tooltip="choose the columns and their order"),
         Binding("space", "pause", "Pause", id="tensors.pause", tooltip="no new samples until pressed again"),
         Binding("y", "copy", "Copy", id="tensors.copy", tooltip="copy the selected tensor as JSON"),
         Binding("e", "export", "Export", id="tensors.export", tooltip="write the whole sample to a JSON file"),
@@ -136,13 +143,15 @@ class TensorsScreen(Screen[None]):
         self._filter_whole: Filter | None = None
         self._error = ""
         self._needle = ""
+        self._search_from: tuple[str, Any] | None = None
         self._watched: frozenset[int] = frozenset()
+        self._watching = False
         self._fresh = True  # the next sample is the first that is whole: nothing of it is news
 
     def compose(self) -> Iterator[Widget]:
         """Lines at the top, the table with the details beside or below it, keys at the bottom."""
         yield self._status
-        yield TabBar(("Tensors",), "Tensors")
+        yield TabBar("Tensors")
         yield Static("", id="notice", markup=False)
         yield self._totals
         yield self._bar
@@ -156,6 +165,7 @@ class TensorsScreen(Screen[None]):
     def on_mount(self) -> None:
         """Start painting."""
         self.tree_view.focus()
+        self.tree_view.choose_columns(self.app.columns)
         self.set_interval(TICK_SECONDS, self.tick)
         self.tick()
 
@@ -216,7 +226,9 @@ class TensorsScreen(Screen[None]):
     def on_tensor_tree_highlighted(self) -> None:
         """Follow the cursor with the details, and tell the source what is on screen."""
         self._show_details()
-        self.call_later(self._watch)
+        if not self._watching:
+            self._watching = True
+            self._watch()
 
     def on_tensor_tree_opened(self) -> None:
         """Show the details of the tensor that was opened."""
@@ -226,14 +238,20 @@ class TensorsScreen(Screen[None]):
         """Say the new order, and how many rows show."""
         self._say()
 
+    @work(group="watch", exit_on_error=False)
     async def _watch(self) -> None:
-        ids = frozenset(tensor.id for tensor in self.tree_view.visible_tensors())
-        if ids != self._watched and self.feed.ended is None:
-            self._watched = ids
-            try:
+        """Say what is on screen. A target that does not read may keep this waiting: nothing else waits with it."""
+        try:
+            while self.feed.ended is None:
+                ids = frozenset(tensor.id for tensor in self.tree_view.visible_tensors())
+                if ids == self._watched:
+                    return
                 await self.feed.source.watch(ids)
-            except Exception:  # the end of the source is told by its updates, not here
-                self._watched = frozenset()
+                self._watched = ids
+        except (TensortuiError, OSError):  # the end of the source is told by its updates
+            self._watched = frozenset()
+        finally:
+            self._watching = False
 
     # -- filter and search
 
@@ -246,6 +264,7 @@ class TensorsScreen(Screen[None]):
 
     def action_search(self) -> None:
         """Type a part of a name."""
+        self._search_from = self.tree_view.place
         self._bar.start(SEARCH, "")
 
     def on_input_changed(self, event: Input.Changed) -> None:
@@ -260,8 +279,13 @@ class TensorsScreen(Screen[None]):
 
     def on_entry_left(self, event: Entry.Left) -> None:
         """Back to the table."""
-        if self._bar.kind == FILTER and not event.kept:
-            self.set_filter(self._filter_before)
+        if not self._bar.typing:
+            return
+        if not event.kept:
+            if self._bar.kind == FILTER:
+                self.set_filter(self._filter_before)
+            else:
+                self.tree_view.return_to(self._search_from)
         self._bar.stop()
         self.tree_view.focus()
         self._say()
@@ -320,11 +344,22 @@ class TensorsScreen(Screen[None]):
         elif self._filter_text:
             self.set_filter("")
 
-    async def action_pause(self) -> None:
+    def action_columns(self) -> None:
+        """Choose the columns."""
+        self.app.push_screen(ColumnsScreen(self.tree_view.shown_columns), self._columns_chosen)
+
+    def _columns_chosen(self, keys: tuple[str, ...] | None) -> None:
+        if keys is not None:
+            self.app.columns = keys
+            self.tree_view.choose_columns(keys)
+
+    def action_pause(self) -> None:
         """Stop or go on taking samples."""
         if self.feed.ended is None:
-            await self.feed.pause(not self.feed.paused, SAMPLE_SECONDS)
+            self.feed.paused = not self.feed.paused
             self._status.refresh_at(self._clock())
+            interval = None if self.feed.paused else SAMPLE_SECONDS
+            self.run_worker(partial(self.feed.set_interval, interval), group="pause")
 
     def action_copy(self) -> None:
         """Copy the selected tensor as JSON to the clipboard of the terminal."""
@@ -334,19 +369,22 @@ class TensorsScreen(Screen[None]):
             return
         from tensortui.ui.export import tensor_json
 
-        self.app.copy_to_clipboard(tensor_json(self.feed, tensor.id))
+        self.app.copy_to_clipboard(tensor_json(tensor, self.rows.storage(tensor.storage), self.rows.accounts))
         self.notify("copied as JSON, if this terminal allows it (OSC 52)", markup=False)
 
-    def action_export(self) -> None:
+    @work(group="export", exit_on_error=False)
+    async def action_export(self) -> None:
         """Write the JSON document of the sample to a file of the current directory."""
-        if self.feed.sample is None:
+        sample = self.feed.sample
+        if sample is None:
+            self.notify("there is no sample yet", markup=False)
             return
         from tensortui.ui.export import export
 
         try:
-            path = export(self.feed, Path.cwd())
+            path = await asyncio.to_thread(export, sample, Path.cwd())
         except OSError as error:
-            self.notify(f"could not write it: {error.strerror}", severity="error", markup=False)
+            self.notify(f"could not write it: {safe(error.strerror or str(error))}", severity="error", markup=False)
         else:
             self.notify(f"written to {safe(str(path))}", markup=False)
 
@@ -357,9 +395,9 @@ class TensorsScreen(Screen[None]):
 
     def go_to(self, tid: int) -> None:
         """Put the cursor on a tensor; a filter that leaves it out is cleared."""
-        if not self.tree_view.go_to(tid) or self.tree_view.selected is None:
+        if not self.tree_view.go_to(tid):
+            self.tree_view.aim(tid)
             self.set_filter("")
-            self.tree_view.go_to(tid)
         self.tree_view.focus()
 
     def action_coverage(self) -> None:

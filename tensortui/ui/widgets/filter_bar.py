@@ -38,6 +38,11 @@ class Entry(Input):
             super().__init__()
             self.kept = kept
 
+    def on_blur(self) -> None:
+        """A click elsewhere: what was typed is kept."""
+        if self.app.focused is not None and self.app.focused is not self:
+            self.post_message(self.Left(True))
+
     def action_leave(self, kept: bool) -> None:
         """Say that the typing is over."""
         self.post_message(self.Left(kept))

@@ -61,6 +61,8 @@ class Inspection:
         if len(tensor.names) > NAMES:
             self._pieces.append((f" and {len(tensor.names) - NAMES} more names\n", "$dim"))
         self._pieces.append((f" {glyph} {tensor.category}\n", f"$cat-{tensor.category}"))
+        if tensor.id in self._rows.ghosts:
+            self._pieces.append((f" {self._glyphs.gone} gone: what follows is from the sample before\n", "$error"))
         self._title("what it is")
         self._field("type", tensor.type or "n/a")
         self._field("shape", dims_text(tensor.shape), "elements along each dimension")
@@ -96,8 +98,7 @@ class Inspection:
         if not tensor.python:
             self._field("held by", "C++ only", "no Python variable refers to it")
         self._title("its storage")
-        sample = self._rows.sample
-        storage = sample.storages.get(tensor.storage) if sample is not None and tensor.storage is not None else None
+        storage = self._rows.storage(tensor.storage)
         if storage is None:
             self._pieces.append((" none: it holds no memory of its own\n", "$dim"))
         else:
@@ -125,16 +126,19 @@ class Inspection:
             self._field("", f"{self._glyphs.warn} {warning}", "clone() the view to let the rest go", "bold $warning")
         self._field("address", f"0x{storage.address:x}" if storage.address else "none")
         self._field("backing", BACKING_WORDS.get(storage.backing, storage.backing))
-        mates = [t for tid in account.tensors if tid != apart_from and (t := self._rows.tensor(tid))] if account else []
-        if mates:
-            self._pieces.append((f" {'shared with' if apart_from else 'tensors on it:'} {len(mates)}\n", "$dim"))
-        for mate in mates[:MATES]:
+        others = [tid for tid in account.tensors if tid != apart_from] if account is not None else []
+        if account is not None and account.counted < account.bytes and account.backing != "none":
+            shared = format_bytes(account.bytes - account.counted)
+            self._field("", f"{shared} of it lie under another storage too", "counted there")
+        if others:
+            self._pieces.append((f" {'shared with' if apart_from else 'tensors on it:'} {len(others)}\n", "$dim"))
+        for mate in filter(None, map(self._rows.tensor, others[:MATES])):
             self._pieces += [
                 (f"   {show(name_text(mate), self._glyphs)}", ""),
                 (f"  {dims_text(mate.shape)}\n", "$dim"),
             ]
-        if len(mates) > MATES:
-            self._pieces.append((f"   and {len(mates) - MATES} more\n", "$dim"))
+        if len(others) > MATES:
+            self._pieces.append((f"   and {len(others) - MATES} more\n", "$dim"))
 
 
 class Inspector(VerticalScroll, can_focus=False):

@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
-
 from textual.content import Content
 from textual.widgets import Static
 
 from tensortui.analysis.units import format_age, format_share
-from tensortui.model import LIVE, SCANNING, Process
+from tensortui.model import LIVE, SCANNING
 from tensortui.ui.feed import Feed
 from tensortui.ui.glyphs import Glyphs
 from tensortui.ui.lines import show
 from tensortui.ui.markup import Piece, spread
 
+TICK_SECONDS = 0.25
+NARROW = 100  # below it our own name gives way to what is known of the program
 SLOW_AFTER = 5.0  # seconds without a sample after which a live source counts as slow
-
-
-def program(process: Process) -> str:
-    """The program a command runs: the script or module, not the interpreter."""
-    arguments = iter(process.command[1:])
-    for argument in arguments:
-        if argument == "-m":
-            return f"-m {next(arguments, '')}".strip()
-        if argument == "-c":
-            return "python -c"
-        if not argument.startswith("-"):
-            return PurePosixPath(argument).name or argument
-    return PurePosixPath(process.command[0]).name if process.command else "process"
 
 
 def freshness(feed: Feed, now: float, glyphs: Glyphs) -> list[Piece]:
@@ -68,16 +55,26 @@ class StatusLine(Static):
             self.update(line)
 
 
+def findings(feed: Feed, glyphs: Glyphs) -> list[Piece]:
+    """How many findings there are; the sign before them says that some are more than notes."""
+    count = len(feed.findings)
+    if not count:
+        return [("no findings", "$dim")]
+    words = "1 finding" if count == 1 else f"{count} findings"
+    grave = any(finding.severity != "note" for finding in feed.findings)
+    return [(f"{glyphs.warn} {words}", "bold $warning")] if grave else [(words, "")]
+
+
 def status(feed: Feed, now: float, glyphs: Glyphs, room: int) -> Content:
     """The status line in `room` cells."""
     sample = feed.sample
-    left: list[list[Piece]] = [[(" tensortui", "bold $primary")]]
+    left: list[list[Piece]] = [[(" tensortui", "bold $primary")] if room >= NARROW else [("", "")]]
     right: list[list[Piece]] = [[*freshness(feed, now, glyphs), (" ", "")]]
     if sample is None:
         left.append([(show(feed.source.title, glyphs), "bold $strong")])
         return spread(left, right, room)
     process = sample.process
-    left.append([(show(program(process), glyphs), "bold $strong")])
+    left.append([(show(process.program or "process", glyphs), "bold $strong")])
     left.append([("pid ", "$dim"), (str(process.pid), "")])
     if process.rank is not None:
         world = f"/{process.world_size}" if process.world_size is not None else ""
@@ -88,6 +85,8 @@ def status(feed: Feed, now: float, glyphs: Glyphs, room: int) -> Content:
         left.append([("py ", "$dim"), (show(process.python, glyphs), "")])
     if not sample.coverage.complete:
         right.append([(f"{glyphs.warn} incomplete", "bold $warning"), (" (w)", "$dim")])
+    if feed.judged is not None:
+        right.append(findings(feed, glyphs))
     over = sample.cost.share > sample.cost.budget * 1.5
     if feed.ended is None:
         right.append([("costs it ", "$dim"), (format_share(sample.cost.share), "bold $warning" if over else "")])

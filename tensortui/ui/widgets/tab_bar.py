@@ -2,38 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from textual.events import Click
 from textual.widgets import Static
 
-from tensortui.ui.markup import Piece, spread
+from tensortui.ui.markup import Piece, cells, spread
+
+SCREENS = ("Tensors", "Findings")
+HINTS: list[tuple[str, list[Piece]]] = [
+    ("app.help", [("? ", "bold $foreground"), ("help ", "$dim")]),
+    ("app.command_palette", [("^p ", "bold $foreground"), ("commands ", "$dim")]),
+]
 
 
 class TabBar(Static):
-    """Numbered screen names; the current one stands out by brackets of space and weight, not by colour alone."""
+    """Numbered screen names; the current one stands out by weight and its block, not by colour alone."""
 
     DEFAULT_CSS = "TabBar { height: 1; background: $panel; color: $dim; text-wrap: nowrap; }"
 
-    def __init__(self, names: Sequence[str], current: str) -> None:
-        """Show `names`, of which `current` is open."""
+    def __init__(self, current: str) -> None:
+        """Show every screen, of which `current` is open."""
         super().__init__("", markup=False)
-        self._names = names
-        self._current = current
+        self._tabs: list[list[Piece]] = [
+            [(f" {at} {name} ", "bold reverse $primary" if name == current else "$dim")]
+            for at, name in enumerate(SCREENS, 1)
+        ]
 
     def on_resize(self) -> None:
         """Fit the new width."""
-        tabs: list[list[Piece]] = [
-            [(f" {at} {name} ", "bold reverse $primary" if name == self._current else "$dim")]
-            for at, name in enumerate(self._names, 1)
-        ]
-        hints: list[list[Piece]] = [
-            [("? ", "bold $foreground"), ("help ", "$dim")],
-            [("^p ", "bold $foreground"), ("commands ", "$dim")],
-        ]
-        self.update(spread(tabs, hints, self.size.width, gap=" "))
+        self.update(spread(self._tabs, [hint for _, hint in HINTS], self.size.width, gap=" "))
 
     async def on_click(self, event: Click) -> None:
-        """Open help by a click on its hint."""
-        if event.x >= self.size.width - 8:
-            await self.run_action("app.help")
+        """Open what was clicked on: a screen, or what a hint speaks of."""
+        right = 0
+        for at, tab in enumerate(self._tabs, 1):
+            right += cells(tab) + 1
+            if event.x < right:
+                await self.run_action(f"app.show({at})")
+                return
+        left = self.size.width
+        for action, hint in HINTS:
+            left -= cells(hint) + 1
+            if event.x >= left:
+                await self.run_action(action)
+                return

@@ -118,6 +118,7 @@ class TensorTree(ScrollView, can_focus=True):
         self._clock = clock
         self._layout = lay_out(80)
         self._pan = 0
+        self.chosen: tuple[str, ...] = ()
         self._wanted: tuple[str, Any] | None = None  # the row the user chose
         self._held: tuple[str, Any] | None = None  # the row under the cursor
         self._recent: list[tuple[float, Change]] = []
@@ -126,6 +127,7 @@ class TensorTree(ScrollView, can_focus=True):
         self._update: Callable[[], Steps] | None = None  # what is being done to the rows, for as long as it takes
         self._change: Callable[[], Steps] | None = None
         self._large = False
+        self._goal: int | None = None  # a tensor to go to once its row is there
 
     # -- new data, and other ways to look at it
 
@@ -158,7 +160,7 @@ class TensorTree(ScrollView, can_focus=True):
     def _work(self) -> None:
         """Do what there is to do: at once where the table is small, else in pieces between which keys are served."""
         if self._large:
-            self.run_worker(self._in_pieces(), group="rows", exclusive=True)
+            self.run_worker(self._in_pieces, group="rows", exclusive=True)
         else:
             for _ in self._steps():
                 pass
@@ -171,6 +173,8 @@ class TensorTree(ScrollView, can_focus=True):
             yield from self._change()
             self._change = None
         self.rows_changed()
+        if self._goal is not None and self.go_to(self._goal):
+            self._goal = None
         self.post_message(self.Arranged())
 
     async def _in_pieces(self) -> None:
@@ -252,10 +256,25 @@ class TensorTree(ScrollView, can_focus=True):
         row = self.row
         self._held = self.rows.identity(row) if row is not None else None
 
+    @property
+    def place(self) -> tuple[str, Any] | None:
+        """What the cursor is on, to come back to."""
+        return self._held
+
+    def return_to(self, place: tuple[str, Any] | None) -> None:
+        """Put the cursor back on what it was on."""
+        at = self.rows.find(place) if place is not None else None
+        if at is not None:
+            self._move_to(at)
+
+    def aim(self, tid: int) -> None:
+        """Put the cursor on a tensor as soon as the rows hold it."""
+        self._goal = tid
+
     def go_to(self, tid: int) -> bool:
         """Put the cursor on a tensor, opening its group; False when the rows do not hold it."""
         tensor = self.rows.tensor(tid)
-        if tensor is None:
+        if tensor is None or tid not in self.rows.members.get(self.rows.key_of(tensor), ()):
             return False
         self.toggle(self.rows.key_of(tensor), True)
         at = self.rows.find(("tensor", tid))
@@ -287,7 +306,7 @@ class TensorTree(ScrollView, can_focus=True):
             self.scroll_to(y=max(0, self.cursor - self._body + 1), animate=False)
 
     def _lay_out(self) -> None:
-        self._layout = lay_out(max(self.scrollable_content_region.width, 20), self._pan)
+        self._layout = lay_out(max(self.scrollable_content_region.width, 20), self._pan, self.chosen)
         self.refresh()
 
     def _style(self, name: str) -> Style:
@@ -399,8 +418,18 @@ class TensorTree(ScrollView, can_focus=True):
 
     def action_pan(self, step: int) -> None:
         """Show the columns further to the right or left."""
-        last = len(COLUMNS) - 2
+        last = len(self.chosen or COLUMNS[1:]) - 1
         self._pan = max(0, min(last, self._pan + step))
+        self._lay_out()
+
+    @property
+    def shown_columns(self) -> tuple[str, ...]:
+        """The columns on screen after the name; those chosen, also where they do not fit."""
+        return self.chosen or tuple(column.key for column in self._layout.columns)
+
+    def choose_columns(self, keys: tuple[str, ...]) -> None:
+        """Show these columns after the name, as many as fit; () leaves it to their importance."""
+        self.chosen, self._pan = keys, 0
         self._lay_out()
 
     # -- the mouse

@@ -12,7 +12,7 @@ from tensortui.analysis.units import format_bytes, format_count
 from tensortui.model import CATEGORIES
 from tensortui.ui.glyphs import Glyphs
 from tensortui.ui.lines import BACKING_WORDS, show
-from tensortui.ui.markup import Piece, spread
+from tensortui.ui.markup import Piece, cells, spread
 
 STRIP = 24
 
@@ -64,7 +64,16 @@ def lines(totals: Totals, glyphs: Glyphs, room: int) -> Content:
                 (f" {format_bytes(totals.by_category[name])}", ""),
             ]
         )
-    return spread(first, [], room) + "\n" + spread(second, [], room)
+    return _fitted(first, room, glyphs) + "\n" + _fitted(second, room, glyphs)
+
+
+def _fitted(groups: list[list[Piece]], room: int, glyphs: Glyphs) -> Content:
+    """As many groups as fit, and how many do not."""
+    for kept in range(len(groups), 0, -1):
+        note = [[(f"{glyphs.ellipsis} {len(groups) - kept} more", "$dim")]] if kept < len(groups) else []
+        if sum(cells(group) + 2 for group in (*groups[:kept], *note)) <= room:
+            return spread([*groups[:kept], *note], [], room)
+    return spread(groups[:1], [], room)
 
 
 class TotalsLine(Static):
