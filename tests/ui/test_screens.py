@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 from textual.pilot import Pilot
-from textual.widgets import Input, OptionList
-from ui_data import NOW, Played, after, processes, tensor, training
+from textual.widgets import Input, OptionList, Static
+from ui_data import NOW, Played, after, many, processes, tensor, training
 
 from tensortui.errors import TensortuiError
 from tensortui.model import Coverage, Ended, Sample
 from tensortui.ui.app import Picker, TensortuiApp
+from tensortui.ui.screens.failed import FailedScreen
 from tensortui.ui.screens.picker import PickerScreen
 from tensortui.ui.screens.tensors import TensorsScreen
 
@@ -43,6 +44,8 @@ def ready(*keys: str, then: Any = None) -> Any:
             await pilot.pause(0.01)
         if isinstance(app.screen, TensorsScreen) and app.feed is not None:
             while isinstance(app.feed.source, Played) and not app.feed.source.queue.empty():
+                await pilot.pause(0.01)
+            while app.feed.judged is not app.feed.sample:
                 await pilot.pause(0.01)
             app.screen.tick()
         elif isinstance(app.screen, PickerScreen):
@@ -166,6 +169,58 @@ def test_attach_failed(snap_compare: Any) -> None:
 
     app = TensortuiApp(picker=Picker(processes, attach), ascii_only=False)
     assert snap_compare(app, terminal_size=SMALL, run_before=ready("enter", then=failed))
+
+
+@SIZES
+@THEMES
+def test_findings(snap_compare: Any, size: tuple[int, int], light: bool) -> None:
+    assert snap_compare(app_for(training(), light=light), terminal_size=size, run_before=ready("2"))
+
+
+def test_no_findings(snap_compare: Any) -> None:
+    assert snap_compare(app_for(many(40)), terminal_size=SMALL, run_before=ready("2"))
+
+
+@SIZES
+@THEMES
+def test_columns(snap_compare: Any, size: tuple[int, int], light: bool) -> None:
+    run = ready("c", "j", "j", "space")
+    assert snap_compare(app_for(training(), light=light), terminal_size=size, run_before=run)
+
+
+@SIZES
+@THEMES
+def test_connecting(snap_compare: Any, size: tuple[int, int], light: bool) -> None:
+    assert snap_compare(app_for(light=light), terminal_size=size, run_before=ready())
+
+
+@SIZES
+@THEMES
+def test_no_processes(snap_compare: Any, size: tuple[int, int], light: bool) -> None:
+    async def attach(pid: int) -> Played:
+        raise TensortuiError("not here", "")
+
+    async def looked(pilot: Pilot[None]) -> None:
+        while "demo" not in str(pilot.app.screen.query_one("#none", Static).content):
+            await pilot.pause(0.01)
+
+    app = TensortuiApp(picker=Picker(list, attach), light=light, ascii_only=False)
+    assert snap_compare(app, terminal_size=size, run_before=looked)
+
+
+@SIZES
+@THEMES
+def test_could_not_connect(snap_compare: Any, size: tuple[int, int], light: bool) -> None:
+    async def connect() -> Played:
+        raise TensortuiError("The agent in process 41234 does not answer: timed out.", "Attach again.")
+
+    async def failed(pilot: Pilot[None]) -> None:
+        while not isinstance(pilot.app.screen, FailedScreen):
+            await pilot.pause(0.01)
+        await pilot.pause()
+
+    app = TensortuiApp(connect, light=light, ascii_only=False)
+    assert snap_compare(app, terminal_size=size, run_before=failed)
 
 
 def test_detach(snap_compare: Any) -> None:

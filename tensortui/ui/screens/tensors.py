@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -358,8 +357,11 @@ class TensorsScreen(Screen[None]):
         if self.feed.ended is None:
             self.feed.paused = not self.feed.paused
             self._status.refresh_at(self._clock())
-            interval = None if self.feed.paused else SAMPLE_SECONDS
-            self.run_worker(partial(self.feed.set_interval, interval), group="pause")
+            self._ask_for_samples()
+
+    @work(group="pause")
+    async def _ask_for_samples(self) -> None:
+        await self.feed.set_interval(None if self.feed.paused else SAMPLE_SECONDS)
 
     def action_copy(self) -> None:
         """Copy the selected tensor as JSON to the clipboard of the terminal."""

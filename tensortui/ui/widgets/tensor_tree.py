@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
+from textual import work
 from textual.binding import Binding, BindingType
 from textual.events import Click, Resize
 from textual.geometry import Region, Size
@@ -160,7 +161,7 @@ class TensorTree(ScrollView, can_focus=True):
     def _work(self) -> None:
         """Do what there is to do: at once where the table is small, else in pieces between which keys are served."""
         if self._large:
-            self.run_worker(self._in_pieces, group="rows", exclusive=True)
+            self._in_pieces()
         else:
             for _ in self._steps():
                 pass
@@ -177,6 +178,7 @@ class TensorTree(ScrollView, can_focus=True):
             self._goal = None
         self.post_message(self.Arranged())
 
+    @work(group="rows", exclusive=True)
     async def _in_pieces(self) -> None:
         for _ in self._steps():
             await asyncio.sleep(0)
