@@ -46,7 +46,12 @@ def explain(pid: int) -> AttachError:
     try:
         fields = procfs.status(pid)
     except OSError:
-        return GoneError(pid)
+        if not procfs.exists(pid):
+            return GoneError(pid)
+        return PermissionDeniedError(
+            f"Process {pid} belongs to another user, and /proc hides it (hidepid).",
+            "Run tensortui as that user, or as root with sudo.",
+        )
     if fields.get("TracerPid", "0") != "0":
         return TracedError(pid, int(fields["TracerPid"]))
     uid = int(fields["Uid"].split()[0])

@@ -1,7 +1,8 @@
-"""What /proc says about a process. Every function raises OSError when the process has gone or hides itself."""
+"""What /proc says about a process. The functions raise OSError when the process has gone or is hidden."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,6 +25,7 @@ class SystemCall(NamedTuple):
 
     number: int | None
     arguments: tuple[int, ...]
+    stack: int | None
     address: int | None
 
 
@@ -48,6 +50,17 @@ def start_time(pid: int) -> int:
 def state(pid: int, tid: int | None = None) -> str:
     """One letter: R running, S sleeping, D uninterruptible, T stopped, t traced, Z zombie."""
     return stat(pid, tid)[0]
+
+
+def exists(pid: int) -> bool:
+    """Whether there is such a process, whatever /proc shows of it."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return True
 
 
 def alive(pid: int) -> bool:
@@ -94,8 +107,9 @@ def system_call(pid: int, tid: int) -> SystemCall:
     """In which system call the thread sleeps now."""
     words = (PROC / str(pid) / "task" / str(tid) / "syscall").read_text().split()
     if len(words) < 9 or words[0].startswith("-"):
-        return SystemCall(None, (), int(words[-1], 16) if len(words) == 3 else None)
-    return SystemCall(int(words[0]), tuple(int(word, 16) for word in words[1:7]), int(words[-1], 16))
+        return SystemCall(None, (), None, None)
+    arguments = tuple(int(word, 16) for word in words[1:7])
+    return SystemCall(int(words[0]), arguments, int(words[-2], 16), int(words[-1], 16))
 
 
 def environ(pid: int) -> dict[str, str]:

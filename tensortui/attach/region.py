@@ -34,11 +34,12 @@ FUNCTION, ARGUMENTS, RESULT, DONE = 0x90, 0x98, 0xB8, 0xC0
 ENSURE, RUN, RELEASE, SOURCE_POINTER, THREAD_STATE, RUN_RESULT = 0xC8, 0xD0, 0xD8, 0xE0, 0xE8, 0xF0
 THREAD_ID, SELF, DETACH, INITIALIZED = 0xF8, 0x100, 0x108, 0x110
 CLAIM, RAN_BY, FINISHED, RETURNED = 0x118, 0x120, 0x128, 0x130
-QUEUED, BORROWED, SIZE, REPORT = 0x138, 0x140, 0x148, 0x400
+QUEUED, BORROWED, SIZE, QUEUED_BEFORE, REPORT = 0x138, 0x140, 0x148, 0x150, 0x400
 
 GAP_FROM, GAP_TO, GAP_MARGIN = 0x100000000, 0x7FFFFFFF0000, 0x2000000
 STAGE_SIZE = code.STAGE_CONSTANTS + 12 * 8
 ATTEMPTS = 40
+IDLE_SECONDS = 0.1  # what a killed attacher has left under way is over by then, or takes long
 NO_SLEEPER = "none sleeps in a call that can be interrupted"
 
 T = TypeVar("T")
@@ -95,7 +96,7 @@ class Region:
         self.put(CLAIM, 1)
         self._memory.write(self.base + SOURCE, source + b"\0")
         self._memory.write(self.report_address, bytes(REPORT_SIZE))
-        for offset in (DONE, THREAD_STATE, RUN_RESULT, RAN_BY, FINISHED):
+        for offset in (THREAD_STATE, RUN_RESULT, RAN_BY, FINISHED):
             self.put(offset, 0)
         self.put(CLAIM, 0)
 
@@ -115,10 +116,10 @@ class Region:
         for index, value in enumerate(saved):
             self.put(8 * index, value)
         symbols = self.target.symbols
+        queued = self.get(QUEUED)
         words = {
             FUNCTION: call.function,
             RESULT: 0,
-            DONE: 0,
             ENSURE: symbols["PyGILState_Ensure"],
             RUN: symbols["PyRun_SimpleStringFlags"],
             RELEASE: symbols["PyGILState_Release"],
@@ -126,39 +127,46 @@ class Region:
             SELF: symbols.get("pthread_self", 0),
             DETACH: symbols.get("pthread_detach", 0),
             INITIALIZED: symbols["Py_IsInitialized"],
-            QUEUED: self.get(QUEUED) + 1,
-            BORROWED: window.tid,
         }
         words.update({ARGUMENTS + 8 * index: value for index, value in enumerate(call.arguments)})
+        # In this order, so that whenever we die the next attacher can tell whether the call was made: see idle().
+        words.update({QUEUED_BEFORE: queued, BORROWED: window.tid, DONE: 0, QUEUED: queued + 1})
         for offset, value in words.items():
             self.put(offset, value)
         self._memory.write(self.base + VECTOR_STATE, vector_state)
         window.go(self.base + code.REGION_ENTRY, self.base + STACK_TOP)
 
     def refused(self) -> None:
-        """The call queued last was refused: nothing will return from it."""
-        self.put(QUEUED, self.get(QUEUED) - 1)
+        """The call queued last was refused, or not made: nothing will return from it."""
+        self.put(QUEUED, self.get(QUEUED_BEFORE))
 
     def result(self) -> int:
         """What the C function returned, as an int."""
         return ctypes.c_int32(self.get(RESULT) & 0xFFFFFFFF).value
 
     def idle(self) -> bool:
-        """Whether nothing of an earlier attach can still use the region."""
-        queued = self.get(QUEUED)
-        if queued != self.get(RETURNED):
+        """Whether nothing of an earlier attach can still use the region; its attacher may have died at any moment."""
+        borrowed = self.get(BORROWED)
+        if not settled(self.target, borrowed, self.base, self.get(SIZE)):
             return False
-        if queued == 0 and not self.get(BORROWED):
-            return True
-        return self.get(DONE) == 1 and settled(self.target, self.get(BORROWED), self.base, self.get(SIZE))
+        # A borrowed thread that is elsewhere, its call not done, was never sent on its way (or has been put back).
+        if borrowed and (not self.get(DONE) or self.result()):
+            self.refused()
+            self.put(RESULT, 0)
+            self.put(DONE, 1)
+        return self.get(QUEUED) == self.get(RETURNED)
 
 
 def settled(target: Target, tid: int, start: int, size: int) -> bool:
-    """Whether thread `tid` is outside [start, start + size): seen asleep elsewhere, else by a look at its registers."""
+    """Whether thread `tid` has neither its code nor its stack in [start, start + size).
+
+    Seen asleep elsewhere, else by a look at its registers.
+    """
+    inside = range(start, start + size)
 
     def away() -> bool:
         call = threads.sleeping_in(target.pid, tid)
-        return call is not None and call.address is not None and not start <= call.address < start + size
+        return call is not None and call.address not in inside and call.stack not in inside
 
     if not tid or poll(away, 0.005):
         return True
@@ -166,7 +174,7 @@ def settled(target: Target, tid: int, start: int, size: int) -> bool:
         return True
     try:
         with Window(target.pid, target.memory, tid, None) as window:
-            return not start <= window.registers.rip < start + size
+            return window.registers.rip not in inside and window.registers.rsp not in inside
     except Retry:
         return tid not in procfs.threads(target.pid)
 
@@ -184,7 +192,8 @@ def find(target: Target, source: bytes) -> Region | None:
         ):
             region = Region(target, mapping.start)
             size = region.get(SIZE)
-            if SOURCE + len(source) < size <= following.end - mapping.start and region.idle():
+            fits = SOURCE + len(source) < size <= following.end - mapping.start
+            if fits and poll(region.idle, IDLE_SECONDS):
                 return region
     return None
 

@@ -110,6 +110,31 @@ class Program:
         assert self.process.stdout is not None
         return self.process.stdout.readline().strip()
 
+    def ask(self, line: str = "") -> str:
+        """What it answers to a line of input."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{line}\n")
+        self.process.stdin.flush()
+        return self.line()
+
+    def resident(self) -> int:
+        """Its resident memory in KiB."""
+        return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") // 1024
+
+    def files(self) -> int:
+        """How many files it has open."""
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
+
+    def threads(self) -> int:
+        """How many threads it has, now that an agent that was detached has ended."""
+        settled(self.pid)
+        return len(os.listdir(f"/proc/{self.pid}/task"))
+
+    def regions(self) -> int:
+        """How many pages of code of ours it has."""
+        lines = [line.split() for line in Path(f"/proc/{self.pid}/maps").read_text().splitlines()]
+        return sum(line[1] == "r-xp" and line[4] == "0" and len(line) == 5 for line in lines)
+
     def finish(self) -> str:
         """Ask it to end; everything it still says. It must end well, and without a word on stderr."""
         settled(self.pid)

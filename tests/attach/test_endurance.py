@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import signal
@@ -9,24 +10,12 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
-from tensortui.attach import attach, find_endpoint
+from tensortui.attach import attach, find_endpoint, memory, ptrace
 
 TIMES = int(os.environ.get("TENSORTUI_TEST_ATTACHES", "300"))
 KILLS = int(os.environ.get("TENSORTUI_TEST_KILLS", "50"))
 WARM_UP = 30
-
-
-def regions(pid):
-    """Pages of code of ours."""
-    lines = [line.split() for line in Path(f"/proc/{pid}/maps").read_text().splitlines()]
-    return sum(line[1] == "r-xp" and line[4] == "0" and len(line) == 5 for line in lines)
-
-
-def resident(pid):
-    """Resident memory in KiB."""
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4
 
 
 def test_many_attaches_leave_no_growth(start, greet):
@@ -34,15 +23,14 @@ def test_many_attaches_leave_no_growth(start, greet):
     program = start("many_threads")
     for _ in range(WARM_UP):
         greet(attach(program.pid)).detach()
-    before = resident(program.pid)
-    files = len(os.listdir(f"/proc/{program.pid}/fd"))
+    before, files = program.resident(), program.files()
     for _ in range(TIMES):
         endpoint = attach(program.pid)
         assert endpoint.fresh
         greet(endpoint).detach()
-    assert regions(program.pid) == 1
-    assert resident(program.pid) - before < 3072  # 10 KiB each
-    assert abs(len(os.listdir(f"/proc/{program.pid}/fd")) - files) < 8  # its subprocesses come and go
+    assert program.regions() == 1
+    assert program.resident() - before < 3072  # 10 KiB each
+    assert abs(program.files() - files) < 8  # its subprocesses come and go
     assert program.finish() == "FAILURES []"
 
 
@@ -77,6 +65,42 @@ def test_attachers_killed_at_random_moments(start, greet):
             finished += "done" in attacher.stdout.read()
         greet(attach(program.pid)).detach()
     assert finished < KILLS
+    assert program.finish() == "FAILURES []"
+
+
+def dies_at(step, pid):
+    """Attach to `pid` in a child that is killed at its `step`th write or ptrace request; whether it was."""
+    child = os.fork()
+    if child == 0:
+        left = itertools.count(step, -1)
+
+        def deadly(function):
+            def call(*arguments):
+                if not next(left):
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return function(*arguments)
+
+            return call
+
+        try:
+            memory.Memory.write = deadly(memory.Memory.write)
+            ptrace.request = deadly(ptrace.request)
+            attach(pid)
+        finally:
+            os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+
+
+def test_attacher_killed_at_each_step(start, greet):
+    """Whatever the last thing was that an attacher did: the next one finds the region, and it is the only one."""
+    program = start("many_threads")
+    greet(attach(program.pid)).detach()
+    step = 0
+    while dies_at(step := step + 1, program.pid):
+        greet(attach(program.pid)).detach()
+        assert program.regions() == 1, f"killed at step {step}"
+    assert step > 40
+    greet(attach(program.pid)).detach()
     assert program.finish() == "FAILURES []"
 
 
