@@ -8,16 +8,15 @@ main thread next runs bytecode.
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 from tensortui.attach import procfs
-from tensortui.attach.bootstrap import bootstrap_source, socket_directories
+from tensortui.attach.bootstrap import bootstrap_source
 from tensortui.attach.errors import AgentFailedError, AttachTimeoutError, GoneError, UnsupportedError
+from tensortui.attach.handover import Handover
 from tensortui.attach.rendezvous import Endpoint, find_endpoint
 
 CALL = "import sys; sys.remote_exec(int(sys.argv[1]), sys.argv[2])"
@@ -25,72 +24,68 @@ REMOTE_EXEC_VERSION = (3, 14)
 
 
 def attach_by_remote_exec(pid: int, timeout: float, budget: float, token: str) -> Endpoint:
-    """Have the target run the bootstrap by itself, and return where its agent listens."""
-    end = time.monotonic() + timeout
-    here, there = _shared_directory(pid)
-    script, report = here / "start.py", here / "report"
+    """Have the target run the bootstrap by itself, and return where its agent listens. Raises an AttachError."""
+    import psutil
+
     try:
-        script.write_text(bootstrap_source(budget=budget, token=token, report_path=f"{there}/report"))
-        _give(script, pid)
-        _call(pid, f"{there}/start.py", timeout)
-        endpoint = _await_agent(pid, report, end)
+        return _attach(pid, timeout, budget, token)
+    except (OSError, psutil.Error) as error:
+        if not _alive(pid):
+            raise GoneError(pid, "ended meanwhile") from None
+        raise UnsupportedError(pid, f"sys.remote_exec could not be prepared ({error})") from None
+
+
+def _attach(pid: int, timeout: float, budget: float, token: str) -> Endpoint:
+    end = time.monotonic() + timeout
+    handover = Handover(pid)
+    try:
+        handover.give(bootstrap_source(budget=budget, token=token, report_path=handover.report_path))
+        _call(pid, handover.script, timeout)
+        handover.forget_others()
+        endpoint = _await_agent(pid, handover, end)
     except AttachTimeoutError:
-        # The target may come to run the script later: then it finds it empty. Were it gone, the target would complain.
-        script.write_text("")
+        handover.withdraw()
         raise
     except BaseException:
-        shutil.rmtree(here, ignore_errors=True)
+        handover.remove()
         raise
-    shutil.rmtree(here, ignore_errors=True)
+    handover.remove()
     return endpoint
 
 
-def _await_agent(pid: int, report: Path, end: float) -> Endpoint:
+def _await_agent(pid: int, handover: Handover, end: float) -> Endpoint:
     start = time.monotonic()
     while time.monotonic() < end:
         endpoint = find_endpoint(pid)
         if endpoint is not None:
             return endpoint
-        if report.exists():
-            raise AgentFailedError(pid, report.read_bytes().rstrip(b"\0").decode(errors="replace"))
+        said = handover.report()
+        if said:
+            raise AgentFailedError(pid, said)
         if not _alive(pid):
             raise GoneError(pid, "ended meanwhile")
         time.sleep(0.005)
     raise AttachTimeoutError(pid, time.monotonic() - start, gil_held=False)
 
 
-def _shared_directory(pid: int) -> tuple[Path, str]:
-    """Make a directory for the target's user alone: as seen from here, and as the target sees it."""
-    root = f"/proc/{pid}/root" if sys.platform == "linux" else ""
-    for directory in socket_directories():
-        try:
-            here = Path(tempfile.mkdtemp(prefix="tensortui-start-", dir=f"{root}{directory}"))
-        except OSError:
-            continue
-        _give(here, pid)
-        return here, f"{directory}/{here.name}"
-    raise UnsupportedError(pid, "no directory could be written that the process sees too")
-
-
-def _give(path: Path, pid: int) -> None:
-    """Make the target's user the owner: root may, for everyone else it is so already."""
-    if os.geteuid() == 0:
-        import psutil
-
-        os.chown(path, psutil.Process(pid).uids().effective, -1)
-
-
 def _alive(pid: int) -> bool:
+    if sys.platform == "linux":
+        return procfs.alive(pid)
     import psutil
 
     return bool(psutil.pid_exists(pid))
 
 
 def _call(pid: int, script: str, timeout: float) -> None:
-    command = [*_enter(pid), str(pid if sys.platform != "linux" else procfs.inner_pid(pid)), script]
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL, check=False
+            _command(pid, script),
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout,
+            stdin=subprocess.DEVNULL,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         raise AttachTimeoutError(pid, timeout, gil_held=False) from None
@@ -102,14 +97,25 @@ def _call(pid: int, script: str, timeout: float) -> None:
         raise UnsupportedError(pid, f"sys.remote_exec was refused ({why})")
 
 
-def _enter(pid: int) -> list[str]:
-    """The command line that runs CALL by the target's interpreter, where the target is."""
+def _command(pid: int, script: str) -> list[str]:
+    """What runs CALL by the target's interpreter, where the target is, and as its user if that is not trusted."""
     import psutil
 
-    command = [psutil.Process(pid).exe(), "-I", "-S", "-c", CALL]
-    if sys.platform != "linux" or _same_place(pid):
+    process = psutil.Process(pid)
+    inner = pid if sys.platform != "linux" else procfs.inner_pid(pid)
+    command = [process.exe(), "-I", "-S", "-c", CALL, str(inner), script]
+    if sys.platform != "linux":
         return command
-    return ["nsenter", f"--target={pid}", "--mount", "--pid", "--root", "--", *command]
+    enter = [] if _same_place(pid) else ["--mount", "--pid", "--root"]
+    if os.geteuid() == 0 and not _only_roots(Path(f"/proc/{pid}/exe")):
+        enter += [f"--setgid={process.gids().effective}", f"--setuid={process.uids().effective}"]
+    return ["nsenter", f"--target={pid}", *enter, "--", *command] if enter else command
+
+
+def _only_roots(program: Path) -> bool:
+    """Whether nobody but root can have written `program`: root runs no program of anybody else's."""
+    found = program.stat()
+    return found.st_uid == 0 and not found.st_mode & 0o022
 
 
 def _same_place(pid: int) -> bool:

@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tensortui.attach import attach, attaching, errors, find_endpoint
+from tensortui.attach import attach, attaching, errors, find_endpoint, remote_exec
 from tensortui.attach.bootstrap import socket_directories
+from tensortui.attach.handover import Handover
+from tensortui.attach.remote_exec import _only_roots
 
 UID = 54327
+SYSTEM_PYTHON = "/usr/bin/python3"
 
 
 @pytest.fixture
@@ -24,28 +27,99 @@ def python314(pythons, monkeypatch):
     return pythons["3.14"]
 
 
-def left_over(root=""):
-    return [path for each in socket_directories() for path in Path(root + each).glob("tensortui-start-*")]
+def left_over(pid):
+    """The directories that were made for process `pid`."""
+    return [path for each in socket_directories() for path in Path(each).glob(f"tensortui-start-{pid}-*")]
 
 
-@pytest.mark.parametrize("state", ["busy", "event_loop"])
-def test_attaches(start, greet, python314, state, wait_for):
-    program = start(state, python=python314)
-    if state == "event_loop":
-        # asleep for an hour: it says so, and what it runs when it wakes up does nothing
+def test_attaches(start, greet, python314):
+    program = start("busy", python=python314)
+    endpoint = attach(program.pid)
+    assert endpoint.how == "remote_exec" and endpoint.fresh and endpoint.token
+    assert attach(program.pid).how == "connected"
+    greet(endpoint).detach()
+    assert not left_over(program.pid)
+    assert program.finish() == "LEFT {}"
+
+
+def test_what_came_too_late_only_removes_itself(start, greet, python314, wait_for):
+    """A main thread that runs no bytecode for now: each try times out, and when it goes on no agent comes."""
+    program = start("waiting_for_input", python=python314)
+    for _ in range(2):
         with pytest.raises(errors.AttachTimeoutError, match="runs no Python code"):
             attach(program.pid, timeout=0.3)
-        assert find_endpoint(program.pid) is None
-        for path in left_over():
-            path.joinpath("start.py").unlink()
-            path.rmdir()
-    else:
-        endpoint = attach(program.pid)
-        assert endpoint.how == "remote_exec" and endpoint.fresh and endpoint.token
-        assert attach(program.pid).how == "connected"
-        greet(endpoint).detach()
-        assert not left_over()
-        assert program.finish() == "LEFT {}"
+        assert len(left_over(program.pid)) == 1  # the process knows of the last one alone
+    assert program.ask("hello") == "hello"
+    wait_for(lambda: not left_over(program.pid), "the end of the script")
+    assert find_endpoint(program.pid) is None
+    assert program.finish() == "LEFT {'names': ['line']}"  # its own
+
+
+@pytest.fixture
+def handover():
+    """A directory for this very process, given."""
+    made = Handover(os.getpid())
+    made.give("pass")
+    yield made
+    made.remove()
+    assert not left_over(os.getpid())
+
+
+def test_report_is_read_and_nothing_else(handover, tmp_path):
+    assert handover.report() == ""
+    report = handover.here / "report"
+    report.write_bytes(b"why\0\0")
+    assert handover.report() == "why"
+    report.unlink()
+    tmp_path.joinpath("secret").write_text("secret")
+    report.symlink_to(tmp_path / "secret")
+    assert handover.report() == ""
+    report.unlink()
+    os.mkfifo(report)
+    assert handover.report() == ""
+
+
+def test_links_in_the_directory_lead_nowhere(handover, tmp_path):
+    """Who owns the directory may put links into it, and root must write through none of them."""
+    precious = tmp_path / "precious"
+    precious.write_text("precious")
+    for name in ("start.py", "next.py"):
+        (handover.here / name).unlink(missing_ok=True)
+        (handover.here / name).symlink_to(precious)
+    handover.withdraw()
+    assert precious.read_text() == "precious" and precious.stat().st_uid == os.geteuid()
+    handover.__init__(os.getpid())  # for what the fixture does in the end
+    handover.forget_others()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give something away")
+def test_everything_is_the_users(start):
+    program = start("sleeping", python=SYSTEM_PYTHON, user=UID)
+    made = Handover(program.pid)
+    made.give("pass")
+    for path in (made.here, made.here / "start.py"):
+        assert (path.stat().st_uid, path.stat().st_mode & 0o077) == (UID, 0)
+    made.remove()
+    assert not left_over(program.pid)
+
+
+def test_root_runs_no_program_of_somebody_else(tmp_path):
+    program = tmp_path / "python"
+    program.write_text("")
+    program.chmod(0o755)
+    assert _only_roots(program) == (os.geteuid() == 0)
+    program.chmod(0o775)
+    assert not _only_roots(program)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be another user")
+def test_program_of_another_user_is_run_as_that_user(start, greet, python314, monkeypatch):
+    monkeypatch.setattr(remote_exec, "_only_roots", lambda program: False)
+    program = start("busy", python=python314, user=UID)
+    endpoint = attach(program.pid)
+    assert endpoint.how == "remote_exec"
+    greet(endpoint).detach()
+    assert program.finish() == "LEFT {}"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
