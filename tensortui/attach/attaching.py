@@ -71,8 +71,11 @@ def _check_state(pid: int) -> None:
     end = time.monotonic() + TRACED_SECONDS
     while True:
         try:
-            return check_state(pid)
-        except TracedError:
+            check_state(pid)
+            return
+        except TracedError as error:
+            if not error.held and find_endpoint(pid) is not None:
+                return  # a traced process that runs can be talked to; only ptrace is taken
             if time.monotonic() > end:
                 raise
         time.sleep(0.005)

@@ -32,12 +32,13 @@ class StoppedError(AttachError):
 
 
 class TracedError(AttachError):
-    """A debugger holds the process."""
+    """A debugger traces the process; `held` says that it has stopped it, too."""
 
     kind = "traced"
 
-    def __init__(self, pid: int, tracer: int) -> None:
+    def __init__(self, pid: int, tracer: int, *, held: bool = False) -> None:
         super().__init__(f"Process {pid} is traced by process {tracer}.", "Detach that debugger or strace first.")
+        self.held = held
 
 
 class PermissionDeniedError(AttachError):

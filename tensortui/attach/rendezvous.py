@@ -63,11 +63,15 @@ def find_endpoint(pid: int) -> Endpoint | None:
 
 
 def sweep(folder: Path) -> None:
-    """Remove the sockets that killed processes have left in `folder`."""
+    """Remove the sockets that killed processes have left in `folder`, if it is of our own user."""
     with contextlib.suppress(OSError):
+        if not _trusted(folder, os.geteuid()):  # root keeps its hands off: another could put anything in its place
+            return
         for path in list(folder.glob("*-*.sock"))[:SWEPT_AT_ONCE]:
+            found = path.lstat()
             # the age spares one that is bound and does not listen yet
-            if time.time() - path.lstat().st_mtime > STALE_SECONDS and _answer(str(path)) == "refuses":
+            old = stat.S_ISSOCK(found.st_mode) and time.time() - found.st_mtime > STALE_SECONDS
+            if old and _answer(str(path)) == "refuses":
                 path.unlink(missing_ok=True)
 
 

@@ -33,13 +33,13 @@ def check_state(pid: int) -> None:
     try:
         fields = procfs.status(pid)
     except OSError:
-        raise GoneError(pid) from None
+        raise permissions.explain(pid) from None
     if int(fields["Tgid"]) != pid:
         raise NotAProcessError(pid, int(fields["Tgid"]))
     if fields["State"][0] in "ZX":
         raise GoneError(pid, "has ended (it is a zombie)")
     if fields.get("TracerPid", "0") != "0":
-        raise TracedError(pid, int(fields["TracerPid"]))
+        raise TracedError(pid, int(fields["TracerPid"]), held=fields["State"][0] == "t")
     if fields["State"][0] == "T":
         raise StoppedError(pid)
 

@@ -61,16 +61,44 @@ def test_stopped_then_continued(start, greet, wait_for):
     program.finish()
 
 
+TRACER = """
+from tensortui.attach import ptrace
+ptrace.request(ptrace.SEIZE, {0})
+print(1, flush=True)
+input()
+ptrace.request(ptrace.INTERRUPT, {0})
+print(2, flush=True)
+input()
+"""
+
+
 def test_traced_then_not(start, greet):
     program = start("busy")
-    code = "from tensortui.attach import ptrace; ptrace.request(ptrace.SEIZE, {}); print(1, flush=True); input()"
-    command = [sys.executable, "-c", code.format(program.pid)]
+    command = [sys.executable, "-c", TRACER.format(program.pid)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as tracer:
         assert tracer.stdout.readline() == "1\n"
         assert str(tracer.pid) in fails(errors.TracedError, program.pid).cause
-        tracer.communicate("\n")
+        tracer.communicate("\n\n")
     greet(attach(program.pid)).detach()
     program.finish()
+
+
+def test_traced_with_the_agent_in_it(start, greet, wait_for):
+    """Whom a debugger lets run can be talked to; whom it holds cannot."""
+    program = start("busy")
+    client = greet(attach(program.pid))
+    command = [sys.executable, "-c", TRACER.format(program.pid)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as tracer:
+        assert tracer.stdout.readline() == "1\n"
+        assert attach(program.pid).how == "connected"
+        tracer.stdin.write("\n")
+        tracer.stdin.flush()
+        assert tracer.stdout.readline() == "2\n"
+        wait_for(lambda: Path(f"/proc/{program.pid}/stat").read_text().split()[2] == "t")
+        fails(errors.TracedError, program.pid)
+        tracer.communicate("\n")
+    client.detach()
+    assert program.finish() == "LEFT {}"
 
 
 def test_thread_id(start):
@@ -118,6 +146,31 @@ def test_process_that_hides_itself(start):
     finally:
         os.kill(pid, 9)
         os.waitpid(pid, 0)
+
+
+HIDDEN = """
+import os, subprocess, sys
+subprocess.run(["mount", "-t", "proc", "-o", "hidepid=" + sys.argv[1], "proc", "/proc"], check=True)
+from tensortui.attach import attach, errors, processes  # all of it, before the change of user
+program = subprocess.Popen(["sleep", "60"])
+os.setgid({uid})
+os.setuid({uid})
+try:
+    attach(program.pid)
+except errors.AttachError as error:
+    print(error.kind, error)
+"""
+
+
+@root_only
+@pytest.mark.parametrize("hidepid", ["1", "2"])
+def test_proc_that_hides_other_users(hidepid):
+    probe = ["unshare", "--pid", "--mount", "--fork", "--kill-child"]
+    if subprocess.run([*probe, "mount", "-t", "proc", "-o", "hidepid=1", "proc", "/proc"], check=False).returncode:
+        pytest.skip("no /proc of our own here")
+    command = [*probe, sys.executable, "-c", HIDDEN.format(uid=OTHER_UID), hidepid]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    assert said.startswith("permission Process ") and "hidepid" in said
 
 
 @pytest.mark.parametrize(("scope", "word"), [("1", "only a parent"), ("2", "only root"), ("3", "nobody")])

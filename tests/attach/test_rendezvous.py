@@ -55,16 +55,28 @@ def test_directory_of_somebody_else_is_not_trusted(folder):
         assert find_endpoint(os.getpid()) is None
 
 
-def test_sweep_removes_what_killed_processes_left_and_nothing_else(tmp_path):
-    old = 1_000_000_000
+OLD = 1_000_000_000
+
+
+def test_sweep_removes_what_killed_processes_left_and_nothing_else(folder):
     names = {"1-1.sock": False, "2-2.sock": True, "3-3.sock": False, "other": False}
-    servers = [bound(tmp_path / name, listen=listen) for name, listen in names.items()]
-    for name in ("1-1.sock", "2-2.sock", "other"):
-        os.utime(tmp_path / name, (old, old))
-    rendezvous.sweep(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["2-2.sock", "3-3.sock", "other"]
+    servers = [bound(folder / name, listen=listen) for name, listen in names.items()]
+    (folder / "4-4.sock").write_text("no socket")
+    for name in ("1-1.sock", "2-2.sock", "4-4.sock", "other"):
+        os.utime(folder / name, (OLD, OLD))
+    rendezvous.sweep(folder)
+    assert sorted(path.name for path in folder.iterdir()) == ["2-2.sock", "3-3.sock", "4-4.sock", "other"]
     for server in servers:
         server.close()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give a directory away")
+def test_sweep_leaves_directories_of_others_alone(folder):
+    bound(folder / "1-1.sock", listen=False).close()
+    os.utime(folder / "1-1.sock", (OLD, OLD))
+    os.chown(folder, 54321, -1)
+    rendezvous.sweep(folder)
+    assert (folder / "1-1.sock").exists()
 
 
 def test_attach_sweeps(start, greet):
