@@ -56,9 +56,13 @@ class Decoder:
         return frames
 
 
+def _no_number(text: str) -> None:
+    raise ValueError("%s is no number of JSON" % text)
+
+
 def _header(text: bytes) -> Header:
     try:
-        header = json.loads(text)
+        header = json.loads(text, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
         raise WireError("header is not JSON: %s" % error) from None
     if not isinstance(header, dict) or not isinstance(header.get("t"), str):

@@ -20,7 +20,7 @@ Client to server:
     detach   {request?, if_alone?}: end the agent; with if_alone only where no other viewer is connected, else `failed`
 """
 
-from typing import Dict, List, Tuple
+from typing import Any, Dict, Tuple
 
 PROTOCOLS = (1, 1)  # lowest and highest that this version speaks
 WATCH_LIMIT = 512
@@ -77,11 +77,11 @@ STORAGE_COLUMNS = (
 COLUMNS: Dict[str, Tuple[Tuple[str, str], ...]] = {"tensors": TENSOR_COLUMNS, "storages": STORAGE_COLUMNS}
 
 
-def common_protocol(ours: Tuple[int, int], theirs: List[int]) -> int:
-    """Return the highest protocol both sides speak, or 0."""
+def common_protocol(ours: Tuple[int, int], theirs: Any) -> int:
+    """Return the highest protocol both sides speak, or 0: `theirs` may be anything that a peer can send."""
     try:
         low, high = int(theirs[0]), int(theirs[1])
-    except (TypeError, ValueError, IndexError):
+    except (TypeError, ValueError, LookupError, OverflowError):
         return 0
     best = min(ours[1], high)
     return best if best >= max(ours[0], low) else 0

@@ -47,7 +47,7 @@ def test_huge_lengths_are_refused_before_anything_is_read(prefix: tuple[int, int
         Decoder().feed(PREFIX.pack(*prefix))
 
 
-@pytest.mark.parametrize("text", [b"[]", b"{}", b'{"t":1}', b"\xff", b"[" * 100_000, b""])
+@pytest.mark.parametrize("text", [b"[]", b"{}", b'{"t":1}', b"\xff", b"[" * 100_000, b"", b'{"t":"x","n":NaN}'])
 def test_a_header_that_is_no_object_with_a_type_is_refused(text: bytes) -> None:
     with pytest.raises(WireError):
         Decoder().feed(PREFIX.pack(len(text), 0) + text)
@@ -58,6 +58,19 @@ def test_the_agent_numbers_categories_and_backings_as_the_model_does() -> None:
     assert messages.BACKINGS == sample.BACKINGS
 
 
-@pytest.mark.parametrize(("theirs", "common"), [([1, 1], 1), ([1, 9], 1), ([2, 3], 0), ([], 0), (["x", None], 0)])
-def test_the_highest_common_protocol_is_chosen(theirs: list[int], common: int) -> None:
+@pytest.mark.parametrize(
+    ("theirs", "common"),
+    [
+        ([1, 1], 1),
+        ([1, 9], 1),
+        ([2, 3], 0),
+        ([], 0),
+        (["x", None], 0),
+        ({"a": 1}, 0),
+        (None, 0),
+        ([1e999, 1], 0),
+        (1, 0),
+    ],
+)
+def test_the_highest_common_protocol_is_chosen(theirs: object, common: int) -> None:
     assert messages.common_protocol((1, 1), theirs) == common
