@@ -6,6 +6,9 @@ from typing import Any, Callable, Deque, Dict, Generator, Iterator, List, Option
 
 from tensortui.wire.messages import OTHER
 
+SEPARATOR = "\0"  # between the names of one tensor: no name has an unprintable character in it
+MAX_NAMES = 16
+
 Work = Generator[None, None, Any]  # sliced work: yields after every 0.1 ms or so; the loop decides when it goes on
 
 
@@ -25,7 +28,7 @@ class Tracked:
         self.born = born
         self.storage: Optional[int] = None
         self.row: Optional[Tuple[int, ...]] = None
-        self.names: List[str] = []
+        self.names = ""  # joined by SEPARATOR
         self.found = OTHER  # category by what the names pass saw
         self.saved = False  # the graph pass saw it saved for backward
         self.saved_as = ""  # as what and by which node: the name of those that have no other
@@ -36,6 +39,14 @@ class Tracked:
 
 
 _type_mro = type.__dict__["__mro__"].__get__
+
+
+def with_name(known: str, name: str) -> str:
+    """Return the joined names `known` with one more."""
+    if not known:
+        return name
+    names = known.split(SEPARATOR)
+    return known if name in names or len(names) >= MAX_NAMES else known + SEPARATOR + name
 
 
 def has_base(kind: type, base: Optional[type]) -> bool:
@@ -190,19 +201,19 @@ class Context:
         self.track = census.track
         self.modules = census.modules  # iterate for the live objects, or .refs() for weak references
         self.optimizers = census.optimizers
-        self.found: Dict[int, Tuple[Tracked, List[str], int]] = {}
+        # By the number of a tensor. What a pass finds is as much again as what is tracked: it is kept in strings and
+        # numbers, which the collector does not count. Containers would make the target pay with full collections.
+        self.names: Dict[int, str] = {}  # joined by SEPARATOR
+        self.categories: Dict[int, int] = {}
 
     def note(self, tracked: Tracked, name: Optional[str], category: int = OTHER) -> None:
         """Say that `tracked` was reached under `name` (None: no name) in a role; the best role wins."""
-        entry = self.found.get(tracked.id)
-        if entry is None:
-            self.found[tracked.id] = (tracked, [] if name is None else [name], category)
+        number = tracked.id
+        known = self.names.get(number)
+        if known is None:
+            self.names[number] = name or ""
+            self.categories[number] = category
             return
-        names = entry[1]
-        if name is not None and len(names) < MAX_NAMES and name not in names:
-            names.append(name)
-        if category < entry[2]:
-            self.found[tracked.id] = (tracked, names, category)
-
-
-MAX_NAMES = 16
+        if name is not None:
+            self.names[number] = with_name(known, name)
+        self.categories[number] = min(self.categories[number], category)

@@ -6,7 +6,7 @@ import sys
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from tensortui.agent import containers, labels, roles
-from tensortui.agent.census import Context, Tracked, Work
+from tensortui.agent.census import SEPARATOR, Context, Tracked, Work
 from tensortui.agent.containers import LEARNED, MODULE, OPTIMIZER, TENSOR, VARIABLE, Entries, Kinds
 from tensortui.agent.frames import MAX_DEPTH, Locals, stack_of, thread_names
 from tensortui.agent.guard import MOST_FRAMES, Alone, Stillness
@@ -57,7 +57,7 @@ class Memory:
         self.count = -1  # of imported modules, when they were told apart
         self.own: List[str] = []
         self.library: List[str] = []
-        self.held: List[Tuple[Tracked, List[str], int]] = []  # by the globals of installed packages
+        self.held: List[Tuple[Tracked, str, int]] = []  # by the globals of installed packages
         self.due = 0.0  # when those are looked through again
 
 
@@ -73,17 +73,19 @@ def _libraries(context: Context, walk: Walk, kinds: Kinds, memory: Memory) -> Wo
     if context.clock() < memory.due:
         for tracked, called, category in memory.held:
             if tracked.ref() is not None:
-                for one in called:
+                for one in called.split(SEPARATOR):
                     context.note(tracked, one, category)
         return
-    before = {number: len(entry[1]) for number, entry in context.found.items()}
+    before = {number: len(called) for number, called in context.names.items()}
     yield
     for name in memory.library:
         yield from _globals(walk, kinds, name, False, LIBRARY_DEPTH)
+    held = ((context.census.by_id.get(number), number) for number, called in context.names.items()
+            if len(called) > before.get(number, 0))  # fmt: skip
     memory.held = [
-        (entry[0], entry[1][before.get(number, 0) :], entry[2])
-        for number, entry in context.found.items()
-        if len(entry[1]) > before.get(number, 0)
+        (tracked, context.names[number][before.get(number, 0) :].strip(SEPARATOR), context.categories[number])
+        for tracked, number in held
+        if tracked is not None
     ]
     memory.due = context.clock() + LIBRARY_EVERY
 

@@ -3,7 +3,7 @@
 import collections
 from typing import Any, Deque, Iterable, Iterator, List, Optional
 
-from tensortui.agent.census import Census, Tracked, Work
+from tensortui.agent.census import SEPARATOR, Census, Tracked, Work
 from tensortui.agent.guard import Alone
 from tensortui.agent.read import BASE_ONLY, CPP_ONLY, Facts, TensorReader, calibrate_references, references
 from tensortui.agent.rows import Row, Table, number
@@ -122,7 +122,7 @@ class Readings:
 
     def _row(self, tracked: Tracked, facts: Facts, flags: int) -> Row:
         word = self._words
-        called = tuple(tracked.names)
+        called = tuple(tracked.names.split(SEPARATOR)) if tracked.names else ()
         if tracked.cpp_only and tracked.saved_as:
             called = (tracked.saved_as,)
         return (

@@ -5,7 +5,7 @@ from itertools import chain, count, islice, repeat
 from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 from tensortui.agent import containers, labels
-from tensortui.agent.census import Context, Tracked, Work
+from tensortui.agent.census import SEPARATOR, Context, Tracked, Work
 from tensortui.agent.containers import TENSOR, Entries, Kinds
 from tensortui.agent.guard import Alone
 from tensortui.agent.walk import Root, Walk
@@ -18,8 +18,8 @@ REQUIRES_GRAD, IS_LEAF = ([name for name, _ in TENSOR_COLUMNS].index(one) for on
 
 def name_of(context: Context, tracked: Optional[Tracked]) -> Optional[str]:
     """Return the first name that this pass found for `tracked`."""
-    found = context.found.get(tracked.id) if tracked is not None else None
-    return found[1][0] if found is not None and found[1] else None
+    names = context.names.get(tracked.id) if tracked is not None else None
+    return names.partition(SEPARATOR)[0] if names else None
 
 
 class Numbering:

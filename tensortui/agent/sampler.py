@@ -137,17 +137,16 @@ class Sampler:
         yield from self._apply(kind, context, complete is not False)
 
     def _apply(self, kind: str, context: Context, complete: bool) -> Work:
-        nothing: List[str] = []
         for tracked in list(self.census.by_id.values()):
-            entry = context.found.get(tracked.id)
-            if entry is None and not complete:
+            called = context.names.get(tracked.id)
+            if called is None and not complete:
                 continue
             if kind == "graph":
-                if tracked.saved != (entry is not None):
-                    tracked.saved = entry is not None
+                if tracked.saved != (called is not None):
+                    tracked.saved = called is not None
                     self.readings.again(tracked)
             else:
-                called, found = (nothing, OTHER) if entry is None else (entry[1], entry[2])
+                called, found = called or "", context.categories.get(tracked.id, OTHER)
                 if called != tracked.names or found != tracked.found:
                     tracked.names, tracked.found = called, found
                     self.readings.again(tracked)

@@ -150,8 +150,7 @@ class Walk:
             category = BUFFER
         elif root.local and context.clock() - tracked.born < YOUNG and self._is_leaf(tensor):
             category = INPUT
-        found = context.found.get(tracked.id)
-        if root.spare and found is not None and found[1]:
+        if root.spare and context.names.get(tracked.id):
             return
         context.note(tracked, labels.clip(name + root.suffix), category)
 

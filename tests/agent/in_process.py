@@ -7,7 +7,7 @@ import time
 import torch
 
 from tensortui.agent import containers, graph, names
-from tensortui.agent.census import Census, Context
+from tensortui.agent.census import SEPARATOR, Census, Context
 from tensortui.wire.messages import CATEGORIES
 
 
@@ -69,5 +69,11 @@ class Agent:
 
     def of(self, tensor):
         """Return names and category of `tensor` in the last pass."""
-        found = self.context.found.get(self.census.track(tensor).id)
-        return ([], None) if found is None else (found[1], CATEGORIES[found[2]])
+        number = self.census.track(tensor).id
+        names = self.context.names.get(number)
+        return ([], None) if names is None else (split(names), CATEGORIES[self.context.categories[number]])
+
+
+def split(names):
+    """Return joined names as a list."""
+    return names.split(SEPARATOR) if names else []

@@ -12,7 +12,7 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 from tensortui.agent import graph, nodes
-from tensortui.agent.census import Context
+from tensortui.agent.census import SEPARATOR, Context
 from tensortui.agent.containers import TENSOR, Kinds
 from tensortui.agent.guard import Alone
 from tensortui.agent.nodes import Depths, NodeReader
@@ -75,7 +75,7 @@ def test_a_checkpointed_forward_is_not_run_again(agent):
     assert all(entry[5] is True and entry[2] is None for entry in saved)
     one.saved()
     assert len(calls) == 1
-    held = {one.census.by_id[number] for number in one.context.found}
+    held = {one.census.by_id[number] for number in one.context.names}
     storages = {torch._C._storage_id(entry.ref()) for entry in held} - {
         torch._C._storage_id(parameter) for parameter in block.parameters()
     }
@@ -91,14 +91,13 @@ def test_tensors_that_only_the_graph_holds(agent):
     one = agent()
     known = set(one.census.by_id)
     one.saved()
-    fresh = [one.context.found[number] for number in one.context.found if number not in known]
-    kept = {torch._C._storage_id(entry[0].ref()) for entry in fresh if tuple(entry[0].ref().shape) == (16, 40)}
+    fresh = [number for number in one.context.names if number not in known]
+    refs = [one.census.by_id[number].ref for number in fresh]
+    kept = {torch._C._storage_id(ref()) for ref in refs if tuple(ref().shape) == (16, 40)}
     assert len(kept) == 4
-    names = {name for entry in fresh for name in entry[1]}
+    names = {name for number in fresh for name in one.context.names[number].split(SEPARATOR)}
     assert {"result saved by LogSoftmaxBackward0", "self saved by NllLossBackward0"} <= names
     assert one.complete is True
-    refs = [entry[0].ref for entry in fresh]
-    del fresh
     total.backward()
     del total
     assert [ref for ref in refs if ref() is not None] == []
@@ -204,7 +203,7 @@ def test_nothing_is_left_of_a_finished_walk(agent):
     for _ in range(3):
         one.saved()
         one.graph()
-    ref = weakref.ref(one.census.by_id[next(iter(one.saved().context.found))].ref())
+    ref = weakref.ref(one.census.by_id[next(iter(one.saved().context.names))].ref())
     assert ref() is not None
     one.context = None
     del y
@@ -260,7 +259,7 @@ def test_without_a_safe_way_saved_tensors_are_not_read(agent, monkeypatch):
     y = torch.ones(3, requires_grad=True).exp()
     one = agent().saved()
     assert one.complete is False
-    assert one.context.found == {}
+    assert one.context.names == {}
     assert any("side effects" in reason for reason in one.context.reasons)
     assert [node[4] for node in agent().graph([y])["nodes"]] == [[], []]
 

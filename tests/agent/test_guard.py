@@ -248,7 +248,7 @@ STRESS = """
             root = None
             context = Context(torch, census, [])
             for _ in graph.discover(context): pass
-            found[0] += len(context.found)
+            found[0] += len(context.names)
             for _ in graph.walk(context, None, 10_000): pass
             passes[0] += 1
             while census.bury(): pass

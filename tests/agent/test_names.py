@@ -177,8 +177,8 @@ def test_modules_optimizers_and_gradients(agent, program):
 def test_names_are_the_same_in_every_pass(agent, program):
     program.model = torch.nn.Sequential(*[torch.nn.Linear(2, 2) for _ in range(20)])
     one = agent()
-    first = {number: entry[1] for number, entry in one.names().context.found.items()}
-    second = {number: entry[1] for number, entry in one.names().context.found.items()}
+    first = dict(one.names().context.names)
+    second = dict(one.names().context.names)
     assert all(second[number] == names for number, names in first.items())
 
 
@@ -347,9 +347,9 @@ def test_what_packages_hold_is_remembered_between_their_scans(agent):
         assert one.names().of(module.table)[0] == ["package.table"]
         del module.doomed
         assert one.names().of(module.table)[0] == ["package.table"]
-        assert all(entry[0].ref() is not None for entry in one.context.found.values())
+        assert all(one.census.by_id[number].ref() is not None for number in one.context.names)
         one.census.memory["names"].due = 0.0
         module.renamed = module.__dict__.pop("table")
-        assert one.names().context.found[table.id][1] == ["package.renamed"]
+        assert one.names().context.names[table.id] == "package.renamed"
     finally:
         del sys.modules["package"]
