@@ -37,6 +37,7 @@ class Account:
     device: str
     backing: str
     counted: int
+    held_by: int  # tensors that are more than the base of a view
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +166,7 @@ class Accounts:
             storage.device,
             storage.backing,
             self._counted(storage),
+            sum("base-only" not in tensor.flags for tensor in tensors),
         )
         self._accounts[number] = account
         self._add(account, 1)

@@ -46,10 +46,12 @@ class Column:
 
 
 def name_text(tensor: Tensor) -> str:
-    """The first name; a tensor without one goes by its number."""
+    """The first name; a tensor without one goes by its number, and what keeps it."""
     if tensor.names:
         return tensor.names[0]
-    return f"unnamed #{tensor.id}" if tensor.python else f"unnamed #{tensor.id}, only C++ holds it"
+    if "base-only" in tensor.flags:
+        return f"unnamed #{tensor.id}, a base"
+    return f"unnamed #{tensor.id}" if tensor.python else f"unnamed #{tensor.id}, C++ only"
 
 
 def names_text(tensor: Tensor, glyphs: Glyphs) -> str:

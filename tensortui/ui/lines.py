@@ -195,6 +195,5 @@ def storage_warning(storage: Storage, account: Account | None) -> str:
     """What is wrong with a storage in a few words, "" when nothing is."""
     if account is None or not wasted(account):
         return ""
-    count = len(account.tensors)
-    what = "a view" if count == 1 else f"{count} views"
+    what = "a view" if account.held_by == 1 else f"{account.held_by} views"
     return f"kept by {what} of {format_bytes(account.live_bytes)}"

@@ -69,7 +69,7 @@ class Rows:
     ) -> Steps:
         """Take a new sample; `change` is what it changed since an earlier one, None for everything.
 
-        The rows of `ghosts`, tensors that have gone, stay where they are until `drop_ghosts`.
+        The rows of `ghosts`, tensors that have gone, stay where they are until `drop_ghosts`, or the next sample.
         """
         before = self.sample
         if before is sample:  # begun before, and given up half way
@@ -79,6 +79,7 @@ class Rows:
             size = len(change.new) + len(change.changed) + len(change.gone) + len(change.storages)
             if size <= SMALL:
                 self.sample, self.accounts = sample, accounts
+                self._remove_ghosts()
                 self._remember(before, ghosts)
                 if self._apply(before, sample, change):
                     self._add_ghosts(ghosts)
@@ -127,13 +128,7 @@ class Rows:
 
     def drop_ghosts(self) -> Steps:
         """Take the rows out whose tensors are gone."""
-        for tid, tensor in self.ghosts.items():
-            key = self.key_of(tensor)
-            rows = self.members.get(key)
-            if rows is not None and tid in rows:
-                rows.remove(tid)
-                self._settle(key)
-        self.ghosts, self._ghost_storages = {}, {}
+        self._remove_ghosts()
         yield from self._place()
 
     # -- what the rows are
@@ -239,13 +234,20 @@ class Rows:
         fresh._rank, fresh._folded, fresh._moved = self._rank.copy(), self._folded.copy(), set()
         return fresh
 
-    def _remember(self, before: Sample, ghosts: Iterable[Tensor]) -> None:
+    def _remember(self, before: Sample, ghosts: Collection[Tensor]) -> None:
         """Know the ghosts, tensors of the sample `before`, and what they lay on."""
-        self.ghosts, self._ghost_storages = self.ghosts.copy(), self._ghost_storages.copy()
-        for tensor in ghosts:
-            self.ghosts[tensor.id] = tensor
-            if tensor.storage is not None and tensor.storage in before.storages:
-                self._ghost_storages[tensor.storage] = before.storages[tensor.storage]
+        self.ghosts = {tensor.id: tensor for tensor in ghosts}
+        stored = (before.storages.get(t.storage) for t in ghosts if t.storage is not None)
+        self._ghost_storages = {storage.id: storage for storage in stored if storage is not None}
+
+    def _remove_ghosts(self) -> None:
+        for tid, tensor in self.ghosts.items():
+            key = self.key_of(tensor)
+            rows = self.members.get(key)
+            if rows is not None and tid in rows:
+                rows.remove(tid)
+                self._settle(key)
+        self.ghosts, self._ghost_storages = {}, {}
 
     def _regroup(self) -> Steps:
         """Find the groups and their tensors anew."""

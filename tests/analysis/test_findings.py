@@ -19,12 +19,13 @@ def kinds(findings):
 def test_a_small_view_of_a_large_storage_is_told(build):
     storage = build.storage(64 * MIB)
     build.tensor(storage, (16 * MIB,), flags=("base-only",))
-    row = build.tensor(storage, (1024,), offset=2048, name="row", flags=("view",))
+    row = build.tensor(storage, (1024,), offset=2048, name="row @ step() train.py:47", flags=("view",))
     (finding,) = found(build)
     assert kinds([finding]) == [("retained-storage", "warning")]
     assert (finding.tensors, finding.storages) == ((row,), (storage,))
     assert (finding.evidence["live_bytes"], finding.evidence["bytes"]) == (4096, 64 * MIB)
-    assert finding.title == "row keeps 64.00 MiB alive for 4.00 KiB"
+    assert finding.title == "row @ step() train.py:47 keeps 64.00 MiB alive for 4.00 KiB"
+    assert "row.clone()" in finding.advice
 
 
 def test_a_view_is_fine_while_its_base_lives_or_little_is_lost(build):

@@ -46,6 +46,15 @@ def test_a_shared_storage_and_a_kept_one() -> None:
     ]
 
 
+def test_the_base_that_a_view_keeps_is_not_counted_as_a_view() -> None:
+    b = Build()
+    held = b.storage(64 << 20, "cpu")
+    b.add((), (4096, 4096), device="cpu", storage=held, flags=("base-only",))
+    b.add("row", (4096,), device="cpu", storage=held, flags=("view",))
+    header, base, _ = drawn(b.sample(), 120)
+    assert header.endswith("kept by a view of 16.00 KiB") and "unnamed #1, a base" in base
+
+
 def test_the_table_warns_of_what_the_finding_tells_and_of_nothing_else() -> None:
     b = Build()
     told = b.storage(64 << 20)

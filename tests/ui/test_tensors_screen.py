@@ -219,6 +219,19 @@ async def test_what_is_new_changed_and_gone_is_marked_for_a_moment() -> None:
         assert it.screen.rows.find(("tensor", gone)) is None
 
 
+async def test_rows_of_tensors_that_are_gone_do_not_pile_up_while_samples_keep_coming() -> None:
+    sample = training()
+    async with driven(sample, size=(160, 45)) as it:
+        for _ in range(4):
+            shown = [row for row in it.screen.rows.order if row >= 0 and row in sample.tensors][:2]
+            sample = after(sample, gone=shown)
+            await it.give(sample)
+            it.clock.now += 1
+            it.screen.tick()
+            assert set(it.screen.rows.ghosts) == set(shown)
+            assert len([row for row in it.screen.rows.order if row >= 0]) == len(sample.tensors) + 2
+
+
 async def test_nothing_of_the_first_sample_is_marked_as_new() -> None:
     async with driven(training()) as it:
         assert {line[0] for line in it.lines()[1:]} == {" "}
@@ -381,6 +394,19 @@ async def test_the_last_sample_stays_when_the_target_is_lost() -> None:
         assert any("model.embed" in line for line in it.lines())
         await it.press("down", "b", "space")
         assert it.source.intervals == []
+
+
+async def test_before_the_first_sample_the_screen_says_that_it_is_connecting() -> None:
+    async with driven(source=Played()) as it:
+        assert "connecting to train.py" in it.text_of("#empty") and it.screen.has_class("-empty")
+
+
+async def test_a_narrow_status_line_still_says_who_how_fresh_and_at_what_cost() -> None:
+    async with driven(training(), size=(80, 24)) as it:
+        await it.until(lambda: it.app.feed.judged is not None)  # type: ignore[union-attr]
+        it.screen.tick()
+        for words in (" train.py  pid 41234  rank 0/8", "cost 0.3 %", "2 findings", "live 0.4 s ago"):
+            assert words in it.status()
 
 
 async def test_an_aged_sample_is_called_slow() -> None:

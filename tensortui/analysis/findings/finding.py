@@ -60,3 +60,10 @@ def label(tensor: Tensor) -> str:
         return safe(tensor.names[0])
     shape = "n/a" if tensor.shape is None else str(tensor.shape)
     return f"a nameless tensor of shape {shape}"
+
+
+def expression(tensor: Tensor) -> str:
+    """How the program itself may write a tensor: its first name without where it was found; "" where it has none."""
+    if not tensor.names or " of " in tensor.names[0]:
+        return ""
+    return safe(tensor.names[0].partition(" @ ")[0])

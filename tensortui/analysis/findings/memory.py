@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tensortui.analysis.findings.finding import Facts, Finding, label
+from tensortui.analysis.findings.finding import Facts, Finding, expression, label
 from tensortui.analysis.units import format_bytes, format_share
 
 _UNREAL = {"meta", "fake", "subclass"}
@@ -36,8 +36,8 @@ def retained(facts: Facts) -> Iterator[Finding]:
                 "share": format_share(live / account.bytes),
                 "device": account.device,
             },
-            f"Keep a copy instead: {first}.clone() frees the rest; saving it as it is writes the whole storage."
-            if tensors[holders[0]].names
+            f"Keep a copy instead: {variable}.clone() frees the rest; saving it as it is writes the whole storage."
+            if (variable := expression(tensors[holders[0]]))
             else "Keep a clone() of the part that is needed; the rest is then freed.",
         )
 

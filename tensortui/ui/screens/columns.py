@@ -28,7 +28,7 @@ WHAT = {
     "grad_fn": "the operation that made it",
     "category": "what it is for",
 }
-HINTS = (("space", "show or hide"), ("J K", "move"), ("r", "as at first"), ("enter", "done"), ("esc", "leave"))
+HINTS = (("space", "show or hide"), ("J K", "move"), ("r", "reset"), ("enter", "done"), ("esc", "leave"))
 
 
 class ColumnsScreen(ModalScreen[tuple[str, ...] | None]):
@@ -37,7 +37,7 @@ class ColumnsScreen(ModalScreen[tuple[str, ...] | None]):
     DEFAULT_CSS = """
     ColumnsScreen { align: center middle; background: $background 60%; }
     ColumnsScreen Vertical {
-        width: 64; max-width: 90%; height: auto; max-height: 100%; padding: 1 2; background: $panel;
+        width: 64; max-width: 90%; height: auto; max-height: 100%; padding: 0 2; background: $panel;
         border: round $border;
     }
     ColumnsScreen Static { height: auto; }

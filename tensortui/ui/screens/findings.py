@@ -32,20 +32,39 @@ KEYS = (("enter", "go to the tensor"), ("1", "tensors"), ("?", "help"), ("q", "q
 STYLES = {"error": "bold $error", "warning": "bold $warning", "note": "$dim"}
 WORD = 9  # the longest severity, and its sign
 KIND = 18
+WIDE = 100
 TENSORS = 6
+
+
+def kind_cells(room: int) -> int:
+    """The width of the kind's column; none where the title needs the room."""
+    return KIND if room >= WIDE else 0
+
+
+def heading(room: int, glyphs: Glyphs) -> Content:
+    """The column titles."""
+    lead = len(glyphs.warn) + 1
+    return content([(f" {pad('how grave', lead + WORD)}{pad('kind', kind_cells(room))}what", "$dim")])
 
 
 def line(finding: Finding, room: int, glyphs: Glyphs) -> Content:
     """The line of one finding: how grave it is, its kind, its title."""
     sign = " " * len(glyphs.warn) if finding.severity == "note" else glyphs.warn
-    style = STYLES[finding.severity]
-    title = fit(show(finding.title, glyphs), max(room - len(sign) - WORD - KIND - 4, 10), glyphs, keep="both")
-    return content([(f" {sign} {pad(finding.severity, WORD)}", style), (pad(finding.kind, KIND), "$dim"), (title, "")])
+    kind = kind_cells(room)
+    title = fit(show(finding.title, glyphs), max(room - len(sign) - WORD - kind - 2, 10), glyphs)
+    return content(
+        [
+            (f" {sign} {pad(finding.severity, WORD)}", STYLES[finding.severity]),
+            (pad(finding.kind, kind), "$dim"),
+            (title, ""),
+        ]
+    )
 
 
 def detail(finding: Finding, feed: Feed, glyphs: Glyphs) -> Content:
     """All that is known of one finding."""
     pieces: list[Piece] = [
+        (f"{finding.kind}  ", "$dim"),
         (f"{show(finding.title, glyphs)}\n", "bold $strong"),
         (f"{show(finding.advice, glyphs)}\n", ""),
     ]
@@ -74,6 +93,7 @@ class FindingsScreen(Screen[int | None]):
     DEFAULT_CSS = """
     FindingsScreen {
         layout: vertical; background: $background;
+        #heading { height: 1; background: $panel; text-wrap: nowrap; }
         #list {
             height: 1fr; border: none; padding: 0; background: $surface; background-tint: $background 0%;
             scrollbar-size-vertical: 1;
@@ -83,7 +103,7 @@ class FindingsScreen(Screen[int | None]):
         #detail { height: auto; min-height: 4; max-height: 50%; padding: 0 1; border-top: solid $border; }
         #none { height: 1fr; content-align: center middle; text-align: center; display: none; color: $dim; }
     }
-    FindingsScreen.-none #list, FindingsScreen.-none #detail { display: none; }
+    FindingsScreen.-none #list, FindingsScreen.-none #heading, FindingsScreen.-none #detail { display: none; }
     FindingsScreen.-none #none { display: block; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -110,6 +130,7 @@ class FindingsScreen(Screen[int | None]):
         """The frame of every screen, the list, and what is known of the highlighted one."""
         yield self._status
         yield TabBar("Findings")
+        yield Static("", id="heading", markup=False)
         yield OptionList(id="list", markup=False)
         yield Static("", id="none", markup=False)
         yield Static("", id="detail", markup=False)
@@ -139,8 +160,9 @@ class FindingsScreen(Screen[int | None]):
         self.set_class(not found, "-none")
         words = "nothing to tell of: the newest sample was looked at" if self._feed.judged is not None else "looking"
         self.query_one("#none", Static).update(words)
+        self.query_one("#heading", Static).update(heading(self.size.width, self._glyphs))
         listing.clear_options()
-        listing.add_options([Option(line(finding, self.size.width - 1, self._glyphs)) for finding in found])
+        listing.add_options([Option(line(finding, self.size.width, self._glyphs)) for finding in found])
         if found:
             same = (at for at, one in enumerate(found) if held is not None and _what(one) == _what(held))
             listing.highlighted = next(same, 0)

@@ -42,16 +42,16 @@ KEYS = (
     ("f", "filter"),
     ("/", "search"),
     ("s", "sort"),
-    ("b", "group by"),
+    ("b", "group"),
     ("enter", "open"),
     ("i", "details"),
+    ("q", "quit"),
     ("space", "pause"),
     ("2", "findings"),
     ("c", "columns"),
     ("y", "copy"),
     ("e", "export"),
     ("?", "help"),
-    ("q", "quit"),
     ("w", "coverage"),
     ("o", "output"),
     ("[ ]", "pan"),
@@ -167,6 +167,7 @@ class TensorsScreen(Screen[None]):
         self.tree_view.choose_columns(self.app.columns)
         self.set_interval(TICK_SECONDS, self.tick)
         self.tick()
+        self._notices()
 
     # -- painting
 

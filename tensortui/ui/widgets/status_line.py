@@ -68,13 +68,17 @@ def findings(feed: Feed, glyphs: Glyphs) -> list[Piece]:
 def status(feed: Feed, now: float, glyphs: Glyphs, room: int) -> Content:
     """The status line in `room` cells."""
     sample = feed.sample
-    left: list[list[Piece]] = [[(" tensortui", "bold $primary")] if room >= NARROW else [("", "")]]
+    lead = " "
+    left: list[list[Piece]] = []
+    if room >= NARROW:
+        left.append([(" tensortui", "bold $primary")])
+        lead = ""
     right: list[list[Piece]] = [[*freshness(feed, now, glyphs), (" ", "")]]
     if sample is None:
-        left.append([(show(feed.source.title, glyphs), "bold $strong")])
+        left.append([(lead + show(feed.source.title, glyphs), "bold $strong")])
         return spread(left, right, room)
     process = sample.process
-    left.append([(show(process.program or "process", glyphs), "bold $strong")])
+    left.append([(lead + show(process.program or "process", glyphs), "bold $strong")])
     left.append([("pid ", "$dim"), (str(process.pid), "")])
     if process.rank is not None:
         world = f"/{process.world_size}" if process.world_size is not None else ""
@@ -89,6 +93,11 @@ def status(feed: Feed, now: float, glyphs: Glyphs, room: int) -> Content:
         right.append(findings(feed, glyphs))
     over = sample.cost.share > sample.cost.budget * 1.5
     if feed.ended is None:
-        right.append([("costs it ", "$dim"), (format_share(sample.cost.share), "bold $warning" if over else "")])
+        right.append(
+            [
+                ("costs it " if room >= NARROW else "cost ", "$dim"),
+                (format_share(sample.cost.share), "bold $warning" if over else ""),
+            ]
+        )
     # The freshness stands at the right end and is the last to give way; versions are the first.
-    return spread(left, right, room, keep=4)
+    return spread(left, right, room, keep=3 + (room >= NARROW))

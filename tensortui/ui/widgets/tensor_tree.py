@@ -122,7 +122,8 @@ class TensorTree(ScrollView, can_focus=True):
         self.chosen: tuple[str, ...] = ()
         self._wanted: tuple[str, Any] | None = None  # the row the user chose
         self._held: tuple[str, Any] | None = None  # the row under the cursor
-        self._recent: list[tuple[float, Change]] = []
+        self._news: Change | None = None  # what is marked, since the sample before
+        self._marked_until = 0.0
         self._styles: dict[str, Style] = {}
         self.view = rows.view  # what is asked for; the rows follow
         self._update: Callable[[], Steps] | None = None  # what is being done to the rows, for as long as it takes
@@ -144,8 +145,7 @@ class TensorTree(ScrollView, can_focus=True):
 
         def update() -> Steps:
             yield from self.rows.update(sample, accounts, change, ghosts)
-            if news is not None and (news.new or news.changed or news.gone):
-                self._recent.append((self._clock() + MARK_SECONDS, news))
+            self._news, self._marked_until = news, self._clock() + MARK_SECONDS
 
         self._large = max(len(sample.tensors), len(sample.storages)) > SMALL
         self._update = update
@@ -190,13 +190,12 @@ class TensorTree(ScrollView, can_focus=True):
         return [tensor for row in rows if row >= 0 and (tensor := self.rows.tensor(row)) is not None]
 
     def expire_marks(self) -> None:
-        """Take off marks whose moment is over, and with the last of them the rows of tensors that are gone."""
-        now = self._clock()
-        if not self._recent or self._recent[0][0] > now:
+        """Take the marks off when their moment is over, and the rows of tensors that are gone."""
+        if self._news is None or self._clock() < self._marked_until:
             return
-        self._recent = [entry for entry in self._recent if entry[0] > now]
+        self._news = None
         self.refresh()
-        if self.rows.ghosts and not any(entry[1].gone & self.rows.ghosts.keys() for entry in self._recent):
+        if self.rows.ghosts:
             self._update = self.rows.drop_ghosts
             self._work()
 
@@ -319,14 +318,10 @@ class TensorTree(ScrollView, can_focus=True):
         return style
 
     def _mark_of(self, tid: int) -> str:
-        for _, change in reversed(self._recent):
-            if tid in change.gone:
-                return "gone"
-            if tid in change.new:
-                return "new"
-            if tid in change.changed:
-                return "changed"
-        return ""
+        news = self._news
+        if news is None:
+            return ""
+        return "gone" if tid in news.gone else "new" if tid in news.new else "changed" if tid in news.changed else ""
 
     def render_line(self, y: int) -> Strip:
         """Draw one line of the screen."""
@@ -339,7 +334,7 @@ class TensorTree(ScrollView, can_focus=True):
         if at >= len(self.rows.order):
             return Strip.blank(cells, base)
         row = self.rows.order[at]
-        pieces = self.lines.row(row, self._layout, self._mark_of(row) if row >= 0 and self._recent else "")
+        pieces = self.lines.row(row, self._layout, self._mark_of(row) if row >= 0 else "")
         if at == self.cursor:
             base += self._style("cursor" if self.has_focus else "cursor-blurred")
         return self._strip(pieces, base, cells)
