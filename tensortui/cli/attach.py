@@ -31,7 +31,8 @@ def run(arguments: argparse.Namespace) -> int:
     from tensortui.attach import attach
     from tensortui.cli.viewer import view
 
-    view(attach(pid, timeout=arguments.timeout, budget=arguments.budget), arguments)
+    options = {"timeout": arguments.timeout, "budget": arguments.budget}
+    view(attach(pid, **options), arguments, **options)
     return 0
 
 

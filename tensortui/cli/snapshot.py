@@ -34,8 +34,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     from tensortui.attach import attach
 
-    endpoint = attach(pid, timeout=arguments.timeout, budget=arguments.budget)
-    document = asyncio.run(read_document(endpoint, graph=arguments.graph))
+    options = {"timeout": arguments.timeout, "budget": arguments.budget}
+    document = asyncio.run(read_document(attach(pid, **options), graph=arguments.graph, **options))
     if arguments.json:
         from tensortui.analysis.document import dumps
 
@@ -48,12 +48,15 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-async def read_document(endpoint: Endpoint, *, graph: bool) -> dict[str, Any]:
-    """Return the JSON document of the process behind `endpoint`; an agent that we brought is taken out again."""
-    from tensortui.analysis.document import document
-    from tensortui.sources.live import LiveSource
+async def read_document(endpoint: Endpoint, *, graph: bool, **options: float) -> dict[str, Any]:
+    """Return the JSON document of the process behind `endpoint`; an agent that we brought is taken out again.
 
-    source = await LiveSource.connect(endpoint, interval=None)
+    `options` are those of `attach`, should the agent be leaving just now.
+    """
+    from tensortui.analysis.document import document
+    from tensortui.cli.connecting import connect
+
+    source, endpoint = await connect(endpoint, interval=None, **options)
     try:
         # the graph first: the tensors that only it holds are then part of the sample
         found = await source.graph() if graph else None

@@ -15,29 +15,36 @@ if TYPE_CHECKING:
     from tensortui.ui.app import TensortuiApp
 
 
-def view(endpoint: Endpoint, arguments: argparse.Namespace, *, log: Path | None = None) -> None:
+def view(
+    endpoint: Endpoint,
+    arguments: argparse.Namespace,
+    *,
+    log: Path | None = None,
+    timeout: float = 5.0,
+    budget: float = 0.01,
+) -> None:
     """Show the viewer on the process behind `endpoint` until it is quit; `log` is where its output goes."""
-    from tensortui.sources.live import LiveSource
+    from tensortui.cli.connecting import connect
     from tensortui.ui.app import TensortuiApp
 
-    async def connect() -> Source:
-        return await LiveSource.connect(endpoint)
+    async def source() -> Source:
+        return (await connect(endpoint, timeout=timeout, budget=budget))[0]
 
-    run_until_quit(TensortuiApp(connect, log=log, ascii_only=arguments.ascii, light=arguments.light))
+    run_until_quit(TensortuiApp(source, log=log, ascii_only=arguments.ascii, light=arguments.light))
 
 
 def choose(arguments: argparse.Namespace, *, timeout: float, budget: float) -> None:
     """Show the process picker, attach to what is chosen, and show the viewer."""
     from tensortui.attach import attach
+    from tensortui.cli.connecting import connect
     from tensortui.cli.ps import processes
-    from tensortui.sources.live import LiveSource
     from tensortui.ui.app import Picker, TensortuiApp
 
-    async def attach_and_connect(pid: int) -> Source:
-        return await LiveSource.connect(await asyncio.to_thread(attach, pid, timeout=timeout, budget=budget))
+    async def source(pid: int) -> Source:
+        endpoint = await asyncio.to_thread(attach, pid, timeout=timeout, budget=budget)
+        return (await connect(endpoint, timeout=timeout, budget=budget))[0]
 
-    picker = Picker(processes, attach_and_connect)
-    run_until_quit(TensortuiApp(picker=picker, ascii_only=arguments.ascii, light=arguments.light))
+    run_until_quit(TensortuiApp(picker=Picker(processes, source), ascii_only=arguments.ascii, light=arguments.light))
 
 
 def run_until_quit(app: TensortuiApp) -> None:

@@ -1,0 +1,36 @@
+"""From an agent that was found to a connection that has been welcomed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+from tensortui.attach import attach
+
+if TYPE_CHECKING:
+    from tensortui.attach import Endpoint
+    from tensortui.sources.live import LiveSource
+
+RETRY_SECONDS = 3.0
+RETRY_PAUSE = 0.02
+
+
+async def connect(
+    endpoint: Endpoint, *, interval: float | None = 1.0, timeout: float = 5.0, budget: float = 0.01
+) -> tuple[LiveSource, Endpoint]:
+    """Connect to the agent at `endpoint`; should it be leaving just then, attach again, and return where that led.
+
+    An agent that its last viewer has detached, or that was idle for long enough, takes connections to its very end.
+    """
+    from tensortui.sources.live import ConnectionFailedError, LiveSource
+
+    end = time.monotonic() + RETRY_SECONDS
+    while True:
+        try:
+            return await LiveSource.connect(endpoint, interval=interval), endpoint
+        except ConnectionFailedError:
+            if endpoint.fresh or time.monotonic() > end:
+                raise
+        await asyncio.sleep(RETRY_PAUSE)
+        endpoint = await asyncio.to_thread(attach, endpoint.pid, timeout=timeout, budget=budget)
