@@ -43,7 +43,10 @@ def _char_width(char: str) -> int:
 
 
 def truncate(text: str, cells: int, *, ellipsis: str = "…", keep: str = "start") -> str:
-    """Cut safe `text` to `cells`, the cut marked. `keep` says what matters most: "start", "end" or "both"."""
+    """Cut safe `text` to `cells`, the cut marked. `keep` says what matters: "start", "end" or "both".
+
+    Of both the end gets two thirds: names that begin alike are told apart there.
+    """
     if width(text) <= cells:
         return text
     room = cells - width(ellipsis)
@@ -53,8 +56,8 @@ def truncate(text: str, cells: int, *, ellipsis: str = "…", keep: str = "start
         return _head(text, room) + ellipsis
     if keep == "end":
         return ellipsis + _tail(text, room)
-    half = room // 2
-    return _head(text, room - half) + ellipsis + _tail(text, half)
+    head = -(-room // 3)
+    return _head(text, head) + ellipsis + _tail(text, room - head)
 
 
 def pad(text: str, cells: int, *, right: bool = False) -> str:

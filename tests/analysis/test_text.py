@@ -52,7 +52,7 @@ def test_truncating_keeps_to_the_cells(text, cells, keep):
 def test_truncating_keeps_what_is_asked_for():
     assert truncate("abcdefgh", 5) == "abcd…"
     assert truncate("abcdefgh", 5, keep="end") == "…efgh"
-    assert truncate("abcdefgh", 5, keep="both") == "ab…gh"
+    assert truncate("abcdefghijkl", 10, keep="both") == "abc…ghijkl"
     assert truncate("中文中文", 5) == "中文…"
     assert pad("ab", 4, right=True) == "  ab"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from textual.pilot import Pilot
 from textual.widgets import OptionList, Static
@@ -94,6 +95,35 @@ async def test_the_list_keeps_the_highlighted_process() -> None:
         await pilot.press("r")
         await until(pilot, lambda: listing.option_count == len([p for p in picked.listed if p.torch is not False]))
         assert listing.get_option_at_index(listing.highlighted or 0).id == held
+
+
+async def test_looking_again_leaves_the_list_where_it_was_scrolled_to_and_the_failure_on_screen() -> None:
+    picked = Picked()
+    picked.listed = [replace(picked.listed[0], pid=pid) for pid in range(100, 180)]
+    picked.error = TensortuiError("it is stopped", "continue it")
+    async with picking(picked) as (app, pilot):
+        listing = app.screen.query_one(OptionList)
+        await pilot.press("G", "enter")
+        detail = app.screen.query_one("#detail", Static)
+        await until(pilot, lambda: "it is stopped" in str(detail.content))
+        at = listing.scroll_offset
+        picked.listed = [replace(each, age=each.age + 3600) for each in picked.listed]
+        await pilot.press("r")
+        await until(pilot, lambda: "63 min" in str(listing.get_option_at_index(0).prompt))
+        assert listing.scroll_offset == at and "it is stopped" in str(detail.content)
+        await pilot.press("up")
+        assert "it is stopped" not in str(detail.content)
+
+
+async def test_a_fault_while_looking_is_said_instead_of_looking_for_ever() -> None:
+    def broken() -> list[ProcessInfo]:
+        raise ValueError("what a /proc")
+
+    app = TensortuiApp(picker=Picker(broken, Picked().attach), clock=lambda: NOW, ascii_only=False)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await until(pilot, lambda: isinstance(app.screen, PickerScreen))
+        none = app.screen.query_one("#none", Static)
+        await until(pilot, lambda: "what a /proc" in str(none.content))
 
 
 async def test_processes_without_torch_are_hidden_until_asked_for() -> None:

@@ -407,6 +407,9 @@ async def test_a_narrow_status_line_still_says_who_how_fresh_and_at_what_cost() 
         it.screen.tick()
         for words in (" train.py  pid 41234  rank 0/8", "cost 0.3 %", "2 findings", "live 0.4 s ago"):
             assert words in it.status()
+        alone = replace(training(), seq=2, process=replace(training().process, rank=None, torch="2.13.0+cpu"))
+        await it.give(alone)
+        assert "cost 0.3 %" in it.status()
 
 
 async def test_an_aged_sample_is_called_slow() -> None:

@@ -15,7 +15,7 @@ from textual.widget import Widget
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from tensortui.analysis.text import pad, safe
+from tensortui.analysis.text import pad
 from tensortui.analysis.units import format_age, format_bytes
 from tensortui.errors import TensortuiError
 from tensortui.ui.glyphs import Glyphs
@@ -77,6 +77,12 @@ def heading(room: int) -> Content:
     return content([(" " + "  ".join([*cells, "command"]), "$dim")])
 
 
+def short_command(command: str) -> str:
+    """The command with the interpreter by its name alone: where it lies matters least."""
+    first, space, rest = command.partition(" ")
+    return first.rpartition("/")[2] + space + rest
+
+
 def line(process: ProcessLike, room: int, glyphs: Glyphs) -> Content:
     """The line of one process."""
     rank = "" if process.rank is None else f"{process.rank}"
@@ -86,7 +92,7 @@ def line(process: ProcessLike, room: int, glyphs: Glyphs) -> Content:
         "pid": str(process.pid),
         "age": format_age(process.age),
         "rank": rank,
-        "threads": "" if process.threads is None else str(process.threads),
+        "threads": "n/a" if process.threads is None else str(process.threads),
         "GPU memory": NO_GPU if process.gpu_memory is None else format_bytes(process.gpu_memory),
         "torch": "n/a" if process.torch is None else "yes" if process.torch else "no",
         "attach": "agent in" if process.agent else "ready" if process.attachable else "cannot",
@@ -97,7 +103,7 @@ def line(process: ProcessLike, room: int, glyphs: Glyphs) -> Content:
         style = "$strong" if title == "pid" else styles.get(values[title], "") if title == "attach" else ""
         pieces += [(pad(values[title], width, right=right), style), ("  ", "")]
     used = sum(width + 2 for _, width, _ in columns(room)) + 1
-    command = fit(show(process.command, glyphs), max(room - used - 1, 10), glyphs, keep="both")
+    command = fit(show(short_command(process.command), glyphs), max(room - used - 1, 10), glyphs, keep="both")
     pieces.append((command, "" if process.attachable else "$dim"))
     return content(pieces)
 
@@ -145,7 +151,7 @@ class PickerScreen(Screen[None]):
         self._everything = False
         self._looked = False
         self._attaching: int | None = None
-        self._failure: TensortuiError | None = None
+        self._failure: tuple[int, TensortuiError] | None = None  # and the process that it is about
 
     def compose(self) -> Iterator[Widget]:
         """A title, the list, what is known of the highlighted process, the keys."""
@@ -162,6 +168,11 @@ class PickerScreen(Screen[None]):
         self.set_interval(REFRESH_SECONDS, self._again)
         self.action_look()
 
+    def on_screen_resume(self) -> None:
+        """Back from a process: the list may be old."""
+        if self._looked:
+            self.action_look()
+
     def _again(self) -> None:
         if self.is_current and self._attaching is None:
             self.action_look()
@@ -174,8 +185,10 @@ class PickerScreen(Screen[None]):
     async def _look(self) -> None:
         try:
             found: Sequence[ProcessLike] = await asyncio.to_thread(self._picker.processes)
-        except (TensortuiError, OSError) as error:
-            self.query_one("#none", Static).update(f"the processes could not be listed: {safe(str(error))}")
+        except Exception as error:  # whatever it is: the list stays as it was, and says why
+            why = f"the processes could not be listed: {show(str(error) or repr(error), self._glyphs)}"
+            self.query_one("#none", Static).update(why)
+            self.query_one("#detail", Static).update(content([(why, "$error")]))
             return
         self._looked = True
         self._processes = list(found)
@@ -202,14 +215,17 @@ class PickerScreen(Screen[None]):
             self.query_one("#none", Static).update(
                 f"no Python process with torch is running\n\ntensortui demo starts one to look at{more}"
             )
-        held = self._highlighted
-        listing.clear_options()
-        listing.add_options([Option(line(p, room, self._glyphs), id=str(p.pid)) for p in shown])
-        at = next((at for at, p in enumerate(shown) if held is not None and p.pid == held.pid), 0)
-        if shown:
-            listing.highlighted = at
-            if self.focused is None:
-                listing.focus()
+        lines = {str(p.pid): line(p, room, self._glyphs) for p in shown}
+        if list(lines) == [option.id for option in listing.options]:
+            for at, text in enumerate(lines.values()):  # in place: the list stays where it was scrolled to
+                listing.replace_option_prompt_at_index(at, text)
+        else:
+            held = listing.highlighted_option
+            listing.clear_options()
+            listing.add_options([Option(text, id=pid) for pid, text in lines.items()])
+            listing.highlighted = list(lines).index(held.id) if held is not None and held.id in lines else 0
+        if shown and self.focused is None:
+            listing.focus()
         self._tell()
 
     @property
@@ -225,9 +241,10 @@ class PickerScreen(Screen[None]):
         process = self._highlighted
         if self._attaching is not None:
             pieces.append((f"attaching to {self._attaching} ...", "bold $primary"))
-        elif self._failure is not None:
-            pieces += [(f"{self._glyphs.lost} {show(self._failure.cause, self._glyphs)}\n", "bold $error"),
-                       (show(self._failure.next_step, self._glyphs), "")]  # fmt: skip
+        elif process is not None and self._failure is not None and self._failure[0] == process.pid:
+            error = self._failure[1]
+            pieces.append((f"{self._glyphs.lost} {show(error.cause, self._glyphs)}\n", "bold $error"))
+            pieces.append((show(error.next_step, self._glyphs), ""))
         elif process is not None:
             pieces.append((f"{show(process.command, self._glyphs)[:400]}\n", ""))
             if process.agent:
@@ -254,7 +271,6 @@ class PickerScreen(Screen[None]):
         """The house keys for moving."""
         listing = self.query_one(OptionList)
         getattr(listing, {"down": "action_cursor_down", "up": "action_cursor_up"}.get(where, f"action_{where}"))()
-        self._failure = None
 
     def action_all(self) -> None:
         """Show or hide Python processes without torch."""
@@ -274,9 +290,10 @@ class PickerScreen(Screen[None]):
         try:
             source = await self._picker.attach(pid)
         except TensortuiError as error:
-            self._failure = error
+            self._failure = (pid, error)
         except OSError as error:
-            self._failure = TensortuiError(f"Process {pid} could not be attached to: {error}.", "It goes on as before.")
+            cause = f"Process {pid} could not be attached to: {error}."
+            self._failure = (pid, TensortuiError(cause, "It goes on as before."))
         else:
             await self.app.show_source(source)
         finally:

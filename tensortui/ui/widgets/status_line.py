@@ -83,6 +83,7 @@ def status(feed: Feed, now: float, glyphs: Glyphs, room: int) -> Content:
     if process.rank is not None:
         world = f"/{process.world_size}" if process.world_size is not None else ""
         left.append([("rank ", "$dim"), (f"{process.rank}{world}", "")])
+    who = len(left)
     if process.torch:
         left.append([("torch ", "$dim"), (show(process.torch, glyphs), "")])
     if process.python:
@@ -100,4 +101,4 @@ def status(feed: Feed, now: float, glyphs: Glyphs, room: int) -> Content:
             ]
         )
     # The freshness stands at the right end and is the last to give way; versions are the first.
-    return spread(left, right, room, keep=3 + (room >= NARROW))
+    return spread(left, right, room, keep=who)
