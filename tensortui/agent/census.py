@@ -2,7 +2,7 @@
 
 import collections
 import weakref
-from typing import Any, Callable, Deque, Dict, Generator, Iterator, List, Optional, Set, Tuple
+from typing import Any, Callable, Deque, Dict, Generator, Iterator, List, Optional, Set
 
 from tensortui.wire.messages import OTHER
 
@@ -27,7 +27,7 @@ class Tracked:
         self.pyid = pyid
         self.born = born
         self.storage: Optional[int] = None
-        self.row: Optional[Tuple[int, ...]] = None
+        self.row: Optional[bytes] = None
         self.names = ""  # joined by SEPARATOR
         self.found = OTHER  # category by what the names pass saw
         self.saved = False  # the graph pass saw it saved for backward

@@ -15,9 +15,11 @@ from tensortui.agent.census import Context, Tracked, Work
 from tensortui.agent.guard import Alone, Backward, DisturbedError, Stillness
 from tensortui.agent.names import make_kinds
 from tensortui.agent.nodes import Key, NodeReader, Saved
+from tensortui.agent.rows import cell
 from tensortui.wire.messages import SAVED, TENSOR_COLUMNS
 
 MAX_NODES = 10_000
+CHUNK = 500  # tensors between two pieces
 PATIENCE = 200  # pieces for which a walk waits until no backward runs
 REQUIRES_GRAD, IS_LEAF = ([name for name, _ in TENSOR_COLUMNS].index(one) for one in ("requires_grad", "is_leaf"))
 NO_SAVED = "the graph is not read: this torch does not tell what it saved without side effects"
@@ -168,7 +170,8 @@ def discover(context: Context) -> Work:
         return False
     if not walker.possible:
         return False
-    yield from walker.walk(_with_graph(context), _note_saved)
+    chosen = yield from _with_graph(context)
+    yield from walker.walk(chosen, _note_saved)
     if walker.skipped:
         context.reasons.append(BUSY)
     if walker.cut:
@@ -176,12 +179,14 @@ def discover(context: Context) -> Work:
     return not (walker.cut or walker.deep or walker.skipped)
 
 
-def _with_graph(context: Context) -> List[Tracked]:
+def _with_graph(context: Context) -> Generator[None, None, List[Tracked]]:
     """Return the tensors that a graph may hang behind, the newest first: the loss reaches most of it."""
     found = []
-    for tracked in context.census.by_id.values():
+    for place, tracked in enumerate(list(context.census.by_id.values())):
+        if not place % CHUNK:
+            yield
         row = tracked.row
-        if row is None or (row[REQUIRES_GRAD] == 1 and row[IS_LEAF] == 0):
+        if row is None or (cell(row, REQUIRES_GRAD) == 1 and cell(row, IS_LEAF) == 0):
             found.append(tracked)
     found.reverse()
     return found
@@ -250,7 +255,7 @@ def walk(context: Context, roots: Optional[List[int]], limit: int = MAX_NODES) -
         walker = Walker(context, base, max(1, min(limit, MAX_NODES)))
         cut = not walker.possible
         if not cut:
-            chosen = _with_graph(context) if roots is None else _chosen(context, roots)
+            chosen = _chosen(context, roots) if roots is not None else (yield from _with_graph(context))
             yield from walker.walk(chosen, picture.visit, picture.begin)
             cut = walker.cut or walker.deep or walker.skipped
         yield

@@ -117,8 +117,7 @@ class Readings:
             elif tracked.saved and not tracked.names:
                 flags |= CPP_ONLY
                 tracked.cpp_only = True
-        tracked.row = self._row(tracked, facts, flags)
-        self.tensors.put(tracked.row)
+        tracked.row = self.tensors.put(self._row(tracked, facts, flags))
 
     def _row(self, tracked: Tracked, facts: Facts, flags: int) -> Row:
         word = self._words

@@ -8,6 +8,7 @@ from tensortui.agent import containers, labels
 from tensortui.agent.census import SEPARATOR, Context, Tracked, Work
 from tensortui.agent.containers import TENSOR, Entries, Kinds
 from tensortui.agent.guard import Alone
+from tensortui.agent.rows import cell
 from tensortui.agent.walk import Root, Walk
 from tensortui.wire.messages import GRADIENT, OPTIMIZER, PARAMETER, TENSOR_COLUMNS
 
@@ -192,7 +193,7 @@ def gradients(context: Context, base: type) -> Work:
             while todo and not alone.over():
                 for tracked in todo[-CHUNK:]:
                     row = tracked.row
-                    if row is not None and not (row[REQUIRES_GRAD] and row[IS_LEAF]):
+                    if row is not None and not (cell(row, REQUIRES_GRAD) and cell(row, IS_LEAF)):
                         continue
                     tensor = tracked.ref()
                     if tensor is None:

@@ -1,9 +1,13 @@
-"""The two tables as the wire wants them: rows of int64, a dictionary a column, and what changed since when."""
+"""The two tables as the wire wants them: rows of int64, a dictionary a column, and what changed since when.
+
+There is a row for each tensor of the target. So nothing here is a container that the collector counts, other than a
+handful for the whole table: a hundred thousand of them would have it go through all objects of the target.
+"""
 
 import collections
+import struct
 from array import array
-from itertools import chain
-from typing import Any, Deque, Dict, List, Tuple, cast
+from typing import Any, Deque, Dict, List, Tuple
 
 from tensortui.agent.census import Work
 from tensortui.wire.frames import encode
@@ -13,6 +17,7 @@ Row = Tuple[int, ...]
 CHUNK = 400  # rows a frame: encoding one takes well under a slice
 GONE_LIMIT = 200_000
 INT64 = 1 << 63
+CELL = struct.Struct("q")
 
 
 def number(value: Any) -> int:
@@ -20,6 +25,11 @@ def number(value: Any) -> int:
     if value is None:
         return NONE
     return int(value) if -INT64 < value < INT64 else NONE
+
+
+def cell(row: bytes, place: int) -> int:
+    """Return one cell of a row as it is kept."""
+    return int(CELL.unpack_from(row, place * CELL.size)[0])
 
 
 class Dictionary:
@@ -53,8 +63,11 @@ class Table:
         self.dictionaries = [Dictionary() if kind == "value" else None for _, kind in self.columns]
         self.serial = 0
         self.epoch = 0  # counts resets: a connection of another epoch needs everything
-        self.rows: Dict[int, Tuple[int, Row]] = {}
-        self._gone: Deque[Tuple[int, int]] = collections.deque()
+        self._pack = struct.Struct("%dq" % len(self.columns)).pack
+        self.rows: Dict[int, bytes] = {}
+        self._changed: Dict[int, int] = {}  # the serial of each row's last change, in their order
+        self._gone: Deque[int] = collections.deque()
+        self._gone_at: Deque[int] = collections.deque()  # their serials
         self._forgotten = 0  # deaths up to this serial are no longer known
 
     def dictionary(self, column: str) -> Dictionary:
@@ -64,39 +77,45 @@ class Table:
                 return dictionary
         raise KeyError(column)
 
-    def put(self, row: Row) -> bool:
-        """Store `row` under its id, its first column; False where nothing changed."""
-        old = self.rows.get(row[0])
-        if old is not None:
-            if old[1] == row:
-                return False
-            del self.rows[row[0]]
-        self.serial += 1
-        self.rows[row[0]] = (self.serial, row)
-        return True
+    def put(self, cells: Row) -> bytes:
+        """Store a row under its id, its first cell, and return it as it is kept: 8 bytes a cell."""
+        number_ = cells[0]
+        row = self._pack(*cells)
+        if self.rows.get(number_) != row:
+            self.serial += 1
+            self._changed.pop(number_, None)
+            self.rows[number_] = row
+            self._changed[number_] = self.serial
+        return row
 
     def drop(self, number_: int) -> None:
         """Forget the row of an id; its death is told to whoever may have seen it."""
         if self.rows.pop(number_, None) is not None:
+            del self._changed[number_]
             self.serial += 1
-            self._gone.append((self.serial, number_))
+            self._gone.append(number_)
+            self._gone_at.append(self.serial)
             if len(self._gone) > GONE_LIMIT:
-                self._forgotten = self._gone.popleft()[0]
+                self._forget_one()
 
-    def since(self, serial: int) -> List[Row]:
+    def _forget_one(self) -> None:
+        self._gone.popleft()
+        self._forgotten = self._gone_at.popleft()
+
+    def since(self, serial: int) -> List[bytes]:
         """Return the rows that changed after `serial`."""
         changed = []
-        for at, row in reversed(self.rows.values()):
+        for number_, at in reversed(self._changed.items()):
             if at <= serial:
                 break
-            changed.append(row)
+            changed.append(self.rows[number_])
         changed.reverse()
         return changed
 
     def gone_since(self, serial: int) -> List[int]:
         """Return the ids that left after `serial`."""
         gone = []
-        for at, number_ in reversed(self._gone):
+        for at, number_ in zip(reversed(self._gone_at), reversed(self._gone)):
             if at <= serial:
                 break
             gone.append(number_)
@@ -108,8 +127,8 @@ class Table:
 
     def forget_gone(self, serial: int) -> None:
         """Drop the deaths that every reader has been told."""
-        while self._gone and self._gone[0][0] <= serial:
-            self._forgotten = self._gone.popleft()[0]
+        while self._gone and self._gone_at[0] <= serial:
+            self._forget_one()
 
     def bloated(self) -> bool:
         """Whether a dictionary holds far more entries than rows can use."""
@@ -123,12 +142,12 @@ class Table:
         """
         fresh = [None if one is None else Dictionary() for one in self.dictionaries]
         rows = {}
-        for number_, (at, row) in self.rows.items():
-            cells = list(row)
+        for number_, row in self.rows.items():
+            cells = array("q", row)
             for place, (old, new) in enumerate(zip(self.dictionaries, fresh)):
                 if old is not None and new is not None and cells[place] != NONE:
                     cells[place] = new.index(old.entries[cells[place]])
-            rows[number_] = (at, tuple(cells))
+            rows[number_] = cells.tobytes()
             yield
         self.dictionaries, self.rows = fresh, rows
         self.epoch += 1
@@ -163,7 +182,7 @@ class Reader:
 class Batch:
     """What one connection is to be told of one table, encoded frame by frame as the connection takes it."""
 
-    def __init__(self, table: Table, rows: List[Row], gone: List[int], told: List[int]) -> None:
+    def __init__(self, table: Table, rows: List[bytes], gone: List[int], told: List[int]) -> None:
         """Keep the rows and the dictionaries as they are now."""
         self._name = table.name
         self._columns = table.columns
@@ -182,12 +201,14 @@ class Batch:
         if not rows:
             return b""
         self._at += len(rows)
+        payload = b"".join(rows)
+        cells = array("q", payload)
         values = {}
         for place, ((column, _), dictionary) in enumerate(zip(self._columns, self._dictionaries)):
             if dictionary is not None:
-                top = max(row[place] for row in rows) + 1
+                top = max(cells[place :: len(self._columns)]) + 1
                 if top > self._told[place]:
                     values[column] = dictionary.entries[self._told[place] : top]
                     self._told[place] = top
         header = {"t": "rows", "table": self._name, "n": len(rows), "values": values}
-        return encode(header, array("q", cast("Any", chain.from_iterable(rows))).tobytes())
+        return encode(header, payload)

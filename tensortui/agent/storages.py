@@ -3,7 +3,7 @@
 import bisect
 import ctypes
 import time
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional
 
 from tensortui.agent.census import Work
 from tensortui.agent.read import Facts
@@ -94,8 +94,8 @@ class Storages:
         """Start with none; rows go to `table`."""
         self._table = table
         self._maps = maps
-        self._ids: Dict[Tuple[Any, ...], int] = {}
-        self._keys: Dict[int, Tuple[Any, ...]] = {}
+        self._ids: Dict[str, int] = {}
+        self._keys: Dict[int, str] = {}
         self._users: Dict[int, int] = {}
         self._backings: Dict[int, int] = {}
         self._next_id = 1
@@ -105,7 +105,8 @@ class Storages:
         if not facts.storage_id:
             return None
         # Several StorageImpls may lie over one block (DLPack, numpy); where there is no block, they are all there is.
-        key = (facts.device, facts.address) if facts.address else (facts.device, 0, facts.storage_id)
+        place = "@%x" % facts.address if facts.address else "#%x" % facts.storage_id
+        key = (facts.device or "") + place
         known = self._ids.get(key)
         if known is None:
             known = self._next_id

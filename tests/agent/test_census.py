@@ -13,6 +13,7 @@ import torch
 
 from tensortui.agent import enumerate as enumeration
 from tensortui.agent.census import Census
+from tensortui.agent.rows import cell
 from tensortui.agent.sampler import Sampler
 
 
@@ -156,9 +157,9 @@ def test_a_base_that_only_its_views_keep_is_told_from_one_that_is_held(sampler: 
     assert tracked is not None
     assert held is not None
     flags = [name for name, _ in sampler.readings.tensors.columns].index("flags")
-    assert not sampler.readings.tensors.rows[tracked.id][1][flags] & 2
+    assert not cell(sampler.readings.tensors.rows[tracked.id], flags) & 2
     del base
     finish(sampler.readings.read_all())
-    assert sampler.readings.tensors.rows[tracked.id][1][flags] & 2
-    assert not sampler.readings.tensors.rows[held.id][1][flags] & 2
+    assert cell(sampler.readings.tensors.rows[tracked.id], flags) & 2
+    assert not cell(sampler.readings.tensors.rows[held.id], flags) & 2
     del row, other
