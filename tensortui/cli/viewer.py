@@ -49,6 +49,9 @@ def choose(arguments: argparse.Namespace, *, timeout: float, budget: float) -> N
 
 def run_until_quit(app: TensortuiApp) -> None:
     """Run the application. Should it crash, Textual has printed the traceback already."""
-    app.run()
+    from tensortui.cli.ending import ends_in_order
+
+    with ends_in_order(app.exit):
+        app.run()
     if app.return_code:
         raise TensortuiError("The viewer stopped on an error of its own (above).", "The process it showed goes on.")
