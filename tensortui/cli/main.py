@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import signal
 import sys
@@ -15,6 +16,7 @@ from tensortui.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE, Tensortu
 from tensortui.version import VERSION
 
 COMMANDS = ("attach", "run", "ps", "snapshot", "demo", "detach")
+OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 DESCRIPTION = "Attach to a running PyTorch process and see its tensors, storages and memory, live, in the terminal."
 EPILOG = """\
 To start:  tensortui demo            a small training process to look at
@@ -55,9 +57,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line `argv` (sys.argv's by default) and return the exit code."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # a terminal or pipe that cannot show a character gets its escape
-            stream.reconfigure(errors="backslashreplace")
+    _have_streams()
     _end_in_order()
     try:
         parser = build_parser()
@@ -76,6 +76,25 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Whoever read our output has left. Python would complain once more when it closes stdout at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILED
+    except OSError as error:
+        if error.filename is not None or error.errno not in OUTPUT_ERRORS:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _report(TensortuiError(f"The output could not be written: {error.strerror}.", "Send it elsewhere."))
+
+
+def _have_streams() -> None:
+    """Give the standard streams that are closed to /dev/null: else files of ours would come to lie in their place."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        stream = getattr(sys, name)
+        if stream is None:
+            handle = os.open(os.devnull, os.O_RDWR)
+            if handle != number:
+                os.dup2(handle, number)
+                os.close(handle)
+            setattr(sys, name, os.fdopen(number, "r" if number == 0 else "w", closefd=False))
+        elif number and hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # what it cannot show is shown as an escape
 
 
 def _end_in_order() -> None:

@@ -63,8 +63,11 @@ def command_line(python: str, module: bool, program: str, arguments: Sequence[st
     return [executable, *(["-m"] if module else []), program, *arguments]
 
 
-def environment_with_agent(environment: Mapping[str, str], *, budget: float) -> dict[str, str]:
-    """Return `environment` such that a Python started with it begins by starting the agent, which stays to its end."""
+def environment_with_agent(environment: Mapping[str, str], *, budget: float) -> tuple[dict[str, str], Path]:
+    """Return `environment` such that a Python started with it begins by starting the agent, which stays to its end.
+
+    The directory that is returned too is removed by that Python; what is no Python leaves it behind.
+    """
     from tensortui.attach import bootstrap_source
     from tensortui.attach.listening import STAYS
 
@@ -73,15 +76,23 @@ def environment_with_agent(environment: Mapping[str, str], *, budget: float) -> 
     bootstrap = bootstrap_source(budget=budget, idle_exit=STAYS)
     (folder / "sitecustomize.py").write_text(SITECUSTOMIZE.format(original=original, bootstrap=bootstrap), "utf-8")
     path = f"{folder}{os.pathsep}{original}" if original else str(folder)
-    return {**environment, "PYTHONPATH": path}
+    return {**environment, "PYTHONPATH": path}, folder
 
 
 def replace_this_process(command: Sequence[str], *, budget: float) -> None:
     """Become `command` with the agent in it: same pid, terminal, signals and exit status as without us. No return."""
-    environment = environment_with_agent(os.environ, budget=budget)
+    environment, folder = environment_with_agent(os.environ, budget=budget)
     sys.stdout.flush()
     sys.stderr.flush()
-    os.execve(command[0], list(command), environment)
+    try:
+        os.execve(command[0], list(command), environment)
+    except OSError as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise _not_run(command[0], error) from None
+
+
+def _not_run(program: str, error: OSError) -> UsageError:
+    return UsageError(f"{program} cannot be run: {error.strerror}.", "Give a Python interpreter with `--python EXE`.")
 
 
 @dataclass
@@ -90,11 +101,11 @@ class Program:
 
     process: subprocess.Popen[bytes]
     log: Path
+    folder: Path | None = None  # what brings the agent in; the program removes it as it starts
 
     @classmethod
     def start(cls, command: Sequence[str], log: Path, *, agent: bool, budget: float = 0.01) -> Program:
         """Start `command`, its output going to the file `log`; with `agent`, the agent is in it from the beginning."""
-        environment = environment_with_agent(os.environ, budget=budget) if agent else dict(os.environ)
         try:
             log.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
@@ -103,15 +114,21 @@ class Program:
                 f"The log file {log} cannot be written: {error.strerror}.", "Give another with --log."
             ) from None
         with os.fdopen(descriptor, "wb") as output:
-            process = subprocess.Popen(
-                list(command),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env=environment,
-                start_new_session=True,
-            )
-        return cls(process, log)
+            environment, folder = environment_with_agent(os.environ, budget=budget) if agent else (None, None)
+            try:
+                process = subprocess.Popen(
+                    list(command),
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    env=environment,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                if folder is not None:
+                    shutil.rmtree(folder, ignore_errors=True)
+                raise _not_run(command[0], error) from None
+        return cls(process, log, folder)
 
     @property
     def pid(self) -> int:
@@ -132,6 +149,13 @@ class Program:
 
     def wait_for_agent(self, seconds: float) -> Endpoint:
         """Return the endpoint of the agent that is in the program. Raises when it ends first or none answers."""
+        try:
+            return self._wait_for_agent(seconds)
+        finally:
+            if self.folder is not None:
+                shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _wait_for_agent(self, seconds: float) -> Endpoint:
         from tensortui.attach import find_endpoint
 
         deadline = time.monotonic() + seconds

@@ -10,6 +10,7 @@ open one elsewhere with `tensortui attach PID`. This way works where attaching t
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from pathlib import Path
@@ -56,8 +57,8 @@ def default_log(program: str) -> Path:
     """Where the output of `program` goes when no file was named: the user's folder for logs."""
     import platformdirs
 
-    stamp = time.strftime("%Y%m%d-%H%M%S")
-    return Path(platformdirs.user_log_dir("tensortui", appauthor=False)) / f"{Path(program).stem}-{stamp}.log"
+    name = f"{Path(program).stem}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
+    return Path(platformdirs.user_log_dir("tensortui", appauthor=False)) / name
 
 
 def tell(program: Program) -> None:

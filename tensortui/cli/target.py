@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 
 from tensortui.errors import UsageError
@@ -13,10 +14,9 @@ LIST = "List the processes that can be attached to: `tensortui ps`."
 
 def parse_pid(text: str) -> int:
     """Return the process id that `text` says. Raises UsageError with what is wrong about it."""
-    try:
-        pid = int(text, 10)
-    except ValueError:
-        raise UsageError(f"{text!r} is not a process id.", LIST) from None
+    if not re.fullmatch(r"-?[0-9]{1,100}", text):  # int() would take more, "1_0" and other digits too
+        raise UsageError(f"{text!r} is not a process id.", LIST)
+    pid = int(text)
     if not 0 < pid <= LARGEST_PID:
         raise UsageError(f"{pid} cannot be a process id.", LIST)
     if pid == os.getpid():

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -57,6 +58,8 @@ def test_without_a_command_the_help_comes_on_stderr(tensortui: Run) -> None:
         (["snapshot"], "PID"),
         (["frobnicate"], "invalid choice"),
         (["snapshot", "train.py"], "'train.py' is not a process id."),
+        (["snapshot", "1_0"], "'1_0' is not a process id."),
+        (["snapshot", "٣"], "is not a process id."),
         (["snapshot", "0"], "0 cannot be a process id."),
         (["snapshot", "-5"], "-5 cannot be a process id."),
         (["snapshot", "9" * 30], "cannot be a process id."),
@@ -111,3 +114,33 @@ def test_a_reader_that_leaves_is_no_error(trainer: subprocess.Popen[str]) -> Non
     command = f"{sys.executable} -m tensortui snapshot {trainer.pid} --json | head -c 1"
     result = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60, check=False)
     assert (result.stdout, result.stderr) == ("{", "")
+
+
+@pytest.mark.parametrize(("closed", "code"), [("<&-", 0), (">&-", 0), ("2>&-", 0), ("<&- >&- 2>&-", 0)])
+def test_streams_that_are_closed_are_no_error(closed: str, code: int) -> None:
+    command = f"{sys.executable} -m tensortui ps --all {closed}"
+    result = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60, check=False)
+    assert (result.returncode, result.stderr) == (code, "")
+
+
+def test_an_error_never_goes_to_stdout() -> None:
+    command = f"{sys.executable} -m tensortui snapshot x 2>&-"
+    result = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60, check=False)
+    assert (result.returncode, result.stdout) == (2, "")
+
+
+@pytest.mark.parametrize("stream", ["<", ">"])
+def test_a_viewer_without_streams_needs_a_terminal(stream: str) -> None:
+    command = f"{sys.executable} -m tensortui attach 1 {stream}&-"
+    result = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60, check=False)
+    assert (result.returncode, result.stderr.splitlines()[0]) == (2, "tensortui: The viewer needs a terminal.")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_a_full_disk_is_said() -> None:
+    command = f"{sys.executable} -m tensortui ps --all > /dev/full"
+    result = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60, check=False)
+    assert (result.returncode, result.stderr.splitlines()) == (
+        1,
+        ["tensortui: The output could not be written: No space left on device.", "Send it elsewhere."],
+    )

@@ -7,12 +7,14 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tensortui.cli.program import Program, command_line
+from tensortui.errors import TensortuiError, UsageError
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -164,3 +166,30 @@ def test_a_program_that_fails_at_once_is_told_with_its_output(tmp_path: Path) ->
     error = program.failure(program.ended() or "")
     assert error.cause == "The program exited with status 1 before the viewer could open."
     assert "no data here" in error.next_step
+
+
+@pytest.fixture
+def no_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file that may be executed, and that the kernel cannot; whatever is made meanwhile lies beside it."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    program = tmp_path / "python"
+    program.write_text("no program")
+    program.chmod(0o755)
+    return program
+
+
+def test_an_interpreter_that_cannot_be_run_is_said_and_nothing_is_left(tensortui: Run, no_python: Path) -> None:
+    result = tensortui("run", "--no-viewer", "--python", str(no_python), __file__)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"tensortui: {no_python} cannot be run: Exec format error.\n")
+    with pytest.raises(UsageError, match="cannot be run"):
+        Program.start([str(no_python)], no_python.parent / "log", agent=True)
+    assert sorted(path.name for path in no_python.parent.iterdir()) == ["log", "python"]
+
+
+def test_a_program_that_is_no_python_leaves_nothing(no_python: Path) -> None:
+    program = Program.start(["/bin/true"], no_python.parent / "log", agent=True)
+    with pytest.raises(TensortuiError, match="exited with status 0 before the viewer could open"):
+        program.wait_for_agent(30)
+    assert sorted(path.name for path in no_python.parent.iterdir()) == ["log", "python"]
