@@ -1,9 +1,9 @@
-"""The filter language: `device:cuda dtype:bf16 >10MiB name~attn category:saved -leaf shape:(*,1024)`.
+"""The filter language: `device:cuda dtype:bf16 >10MiB name~attn category:saved -is:leaf shape:(*,1024)`.
 
 A filter is a list of terms that must all hold; a leading `-` turns one round. A term is
 - a plain word: a part of a name, in any case; quotes keep spaces together
 - `field:value` is, `field:a,b` is one of, `field~text` contains (text fields)
-- `field>value`, `>=`, `<`, `<=`, `=` (numbers); without a field it is about bytes: `>10MiB`
+- `field>value`, `>=`, `<`, `<=`, `=` (numbers); without a field it is about bytes: `>10MiB`, or `> 10 MiB`
 - a bare word of FLAGS after `is:`, such as `is:leaf`, `is:view`
 """
 
@@ -35,6 +35,11 @@ DTYPES = {
 _PREFIXED_DTYPES = {"f8": "float8_", "fp8": "float8_", "f4": "float4_", "fp4": "float4_"}
 
 _TOKEN = re.compile(r'(?:"[^"]*"?|\([^)]*\)?|[^\s"(])+')
+# A size as it is written in prose, which is one term all the same.
+_SPACED = re.compile(
+    r"(?<!\S)(-?(?:bytes|size|distinct|distinct_bytes|storage_bytes)?)\s*([<>]=?)\s*(\d[\d.]*)\s*([kmgtpe]?i?b)(?!\S)",
+    re.IGNORECASE,
+)
 _TERM = re.compile(r"(?P<field>[A-Za-z_]\w*)?(?P<op>:|~|>=|<=|>|<|=)(?P<value>.*)", re.DOTALL)
 _COMPARE: dict[str, Callable[[int, int], bool]] = {
     ">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le, "=": operator.eq, ":": operator.eq,
@@ -77,7 +82,7 @@ class Filter:
 
 def parse(text: str) -> Filter:
     """Parse a filter; raises FilterError with one line that says what is wrong."""
-    return Filter(text, tuple(_term(token) for token in _TOKEN.findall(text)))
+    return Filter(text, tuple(_term(token) for token in _TOKEN.findall(_SPACED.sub(r"\1\2\3\4", text))))
 
 
 def _term(token: str) -> Predicate:

@@ -60,7 +60,10 @@ class TensortuiApp(App[None]):
     TensortuiApp.-ascii Inspector { border-left: ascii $border; }
     TensortuiApp.-ascii Inspector.-below { border-left: none; border-top: ascii $border; }
     TensortuiApp.-ascii OutputPane, TensortuiApp.-ascii #detail { border-top: ascii $border; }
-    TensortuiApp.-ascii ConfirmScreen Vertical { border: ascii $border; }
+    TensortuiApp.-ascii ConfirmScreen Vertical, TensortuiApp.-ascii ColumnsScreen Vertical { border: ascii $border; }
+    TensortuiApp.-ascii #left { border-right: ascii $border; }
+    TensortuiApp.-ascii CommandPalette #--input { border-top: ascii $border; border-bottom: none; }
+    TensortuiApp.-ascii CommandPalette CommandList { border-top: none; border-bottom: ascii $border; }
     """
     COMMANDS: ClassVar[set[Any]] = {Commands}
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from picture_text import svg_text
 from textual.pilot import Pilot
-from textual.widgets import Static
+from textual.widgets import OptionList, Static
 from ui_data import HOSTILE, NOW, Played, after, hostile, many, tensor, training
 
 from tensortui.errors import TensortuiError
@@ -551,6 +551,11 @@ async def test_every_binding_has_an_id_and_a_tooltip() -> None:
     assert len(set(ids)) == len(ids)
 
 
+def all_ascii(app: TensortuiApp) -> None:
+    text = "".join(svg_text(app.export_screenshot(simplify=True)))
+    assert text.strip() and text.isascii(), sorted({char for char in text if not char.isascii()})
+
+
 async def test_ascii_only_means_the_whole_screen() -> None:
     async def connect() -> Played:
         return Played(training())
@@ -560,9 +565,12 @@ async def test_ascii_only_means_the_whole_screen() -> None:
         while not isinstance(app.screen, TensorsScreen) or app.feed is None or app.feed.sample is None:
             await pilot.pause(0.01)
         app.screen.tick()
-        for keys in ((), ("i",), ("o",), ("D",)):
+        for keys in ((), ("i",), ("o",), ("D",), ("n", "c"), ("escape", "2"), ("1", "question_mark"), ("pagedown",)):
             await pilot.press(*keys)
             await pilot.pause()
-            lines = app.export_screenshot(simplify=True)
-            text = "".join(svg_text(lines))
-            assert text.isascii(), sorted({char for char in text if not char.isascii()})
+            all_ascii(app)
+        await pilot.press("escape", "ctrl+p", *"embed")
+        while not app.screen.query_one(OptionList).option_count:
+            await pilot.pause(0.01)
+        await pilot.pause()
+        all_ascii(app)
