@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 
 import psutil
 
-from tensortui.attach import permissions, procfs
+from tensortui.attach import lineage, permissions, procfs
 from tensortui.attach.errors import AttachError
 from tensortui.attach.remote_exec import REMOTE_EXEC_VERSION
 from tensortui.attach.rendezvous import find_endpoint
@@ -22,6 +22,7 @@ LEAST_VERSION = (3, 9)
 NAME = re.compile(r"python[\d.]*t?$")
 VERSION = re.compile(r"(?:^|/)(?:lib)?python(\d)\.(\d+)")
 TORCH = "libtorch_python."
+MOST_DIGITS = 9
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class ProcessInfo:
     """A Python process. None stands for what could not be seen.
 
     `why_not` says why it cannot be attached to, empty when it can; `agent` tells that an agent listens in it already.
+    `role` says what it is to process `parent` where that is certain, "DataLoader worker" for example, else it is empty.
     `gpu_memory` is in bytes, and for others to fill in.
     """
 
@@ -46,10 +48,21 @@ class ProcessInfo:
     why_not: str
     agent: bool
     gpu_memory: int | None = None
+    role: str = ""
+    parent: int | None = None
+
+    @property
+    def title(self) -> str:
+        """Its role, if it has one, and its command line without the interpreter's folder: what follows says more."""
+        program, space, arguments = self.command.partition(" ")
+        command = program.rpartition("/")[2] + space + arguments
+        if not self.role:
+            return command
+        return f"{self.role} of {self.parent}: {command}" if self.parent is not None else f"{self.role}: {command}"
 
 
 def list_processes() -> list[ProcessInfo]:
-    """Every Python process but this one, those with torch first, the youngest first among them."""
+    """Every Python process but this one: those with torch first, then those that serve no other, the youngest first."""
     found = []
     for process in psutil.process_iter():
         if process.pid == os.getpid():
@@ -60,7 +73,7 @@ def list_processes() -> list[ProcessInfo]:
             continue
         if info is not None:
             found.append(info)
-    return sorted(found, key=lambda info: (not info.torch, info.age))
+    return sorted(found, key=lambda info: (not info.torch, bool(info.role), info.age))
 
 
 def describe(pid: int) -> ProcessInfo | None:
@@ -84,9 +97,11 @@ def _describe(process: psutil.Process) -> ProcessInfo | None:
         agent = find_endpoint(pid) is not None
         why_not = "" if agent else _why_not(pid, python)
         variables = _environ(pid)
+        command = _command(process)
+        role, parent = lineage.of(process, executable, command)
         return ProcessInfo(
             pid=pid,
-            command=" ".join(_command(process)) or process.name(),
+            command=" ".join(command) or process.name(),
             age=max(0.0, time.time() - process.create_time()),
             threads=process.num_threads(),
             user=process.username(),
@@ -98,6 +113,8 @@ def _describe(process: psutil.Process) -> ProcessInfo | None:
             attachable=not why_not,
             why_not=why_not,
             agent=agent,
+            role=role,
+            parent=parent,
         )
 
 
@@ -167,4 +184,5 @@ def _command(process: psutil.Process) -> list[str]:
 
 
 def _number(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isascii() and text.isdigit() else None
+    """A rank or a number of ranks; the environment of a process may hold anything."""
+    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS else None

@@ -69,18 +69,12 @@ def lines(shown: Sequence[ProcessInfo], width: int) -> list[str]:
             "n/a" if each.python is None else "{}.{}".format(*each.python),
             {True: "yes", False: "no", None: "n/a"}[each.torch],
             "agent" if each.agent else "yes" if each.attachable else "no",
-            safe(command_text(each.command)),
+            safe(each.title),
         )
         for each in shown
     ]
     reasons = [f"{each.pid} cannot be attached to: {safe(each.why_not)}" for each in shown if not each.attachable]
     return [*table(HEADINGS, rows, width, RIGHT), *reasons]
-
-
-def command_text(command: str) -> str:
-    """Return the command line with the interpreter's folder left out: what follows it says more."""
-    program, space, arguments = command.partition(" ")
-    return program.rpartition("/")[2] + space + arguments
 
 
 def rank_text(process: ProcessInfo) -> str:

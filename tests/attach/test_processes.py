@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -79,6 +80,52 @@ def test_another_users_process_is_listed_with_the_reason(start):
     with open(reading) as file:
         assert "belongs to another user" in file.read()
     program.finish()
+
+
+def child_pids(pid):
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def test_children_of_multiprocessing_are_told_apart(start, wait_for):
+    program = start("children")
+    fork, spawn, forked_by_server, again = (int(word) for word in program.line().split())
+    wait_for(lambda: processes.describe(spawn).role and processes.describe(again).command)  # they have started
+    infos = {info.pid: info for info in list_processes()}
+    assert (infos[program.pid].role, infos[program.pid].parent) == ("", None)
+    assert (infos[fork].role, infos[fork].parent) == ("fork", program.pid)
+    assert (infos[spawn].role, infos[spawn].parent) == ("worker", program.pid)
+    assert (infos[forked_by_server].role, infos[forked_by_server].parent) == ("worker", program.pid)
+    assert infos[again].command == infos[program.pid].command and infos[again].role == ""
+    others = {infos[pid].role for pid in child_pids(program.pid) if pid not in (fork, spawn, again)}
+    assert others == {"resource tracker", "fork server"}
+    assert infos[spawn].title.startswith(f"worker of {program.pid}: python")
+    pids = list(infos)
+    assert pids.index(program.pid) < pids.index(fork)
+
+
+def test_workers_of_a_data_loader_say_whose_they_are(start):
+    pytest.importorskip("torch")
+    program = start("loader_of_batches", "--torch")
+    workers = [processes.describe(pid) for pid in child_pids(program.pid)]
+    roles = [(info.role, info.parent) for info in workers if info is not None and info.role != "resource tracker"]
+    assert roles == [("DataLoader worker", program.pid)] * 2
+
+
+def test_worker_whose_parent_has_ended(start, wait_for):
+    program = start("children")
+    spawn = int(program.line().split()[1])
+    wait_for(lambda: processes.describe(spawn).role)
+    os.kill(program.pid, 9)
+    program.process.wait()
+    info = processes.describe(spawn)
+    assert (info.role, info.parent) == ("worker", None) and info.title.startswith("worker: python")
+
+
+@pytest.mark.parametrize("rank", ["9" * 5000, "-1", "٣", "", "x"])
+def test_rank_that_is_none(start, rank):
+    program = start("sleeping", env={**os.environ, "RANK": rank, "WORLD_SIZE": "2"})
+    info = info_of(program.pid)
+    assert (info.rank, info.world_size) == (None, 2)
 
 
 @pytest.mark.parametrize(

@@ -26,9 +26,6 @@ class Viewer:
 
     def __init__(self, pid: int, *, controlling: bool) -> None:
         self.master, slave = pty.openpty()
-        take = (
-            "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
-        )
         command = [sys.executable, "-m", "tensortui", "attach", str(pid)]
         self.process = subprocess.Popen(
             [sys.executable, "-c", TAKE_TERMINAL, *command] if controlling else command,

@@ -65,6 +65,11 @@ def test_the_columns_are_aligned_and_the_command_is_cut() -> None:
     ]
 
 
+def test_a_worker_says_whose_it_is() -> None:
+    row = lines([process(role="DataLoader worker", parent=40)], 200)[1]
+    assert row.endswith(" DataLoader worker of 40: python train.py --size large")
+
+
 def test_what_a_terminal_could_obey_is_made_visible() -> None:
     rows = lines([process(command="python \x1b]0;title\x07\u202e.py")], 200)
     assert rows[1].endswith("python \\e]0;title\\x07\\u202e.py")
