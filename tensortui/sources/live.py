@@ -201,6 +201,7 @@ class LiveSource:
         loop = asyncio.get_running_loop()
         try:
             while True:
+                await asyncio.sleep(0)  # a read that finds data gives nobody else a turn
                 data = await loop.sock_recv(self._sock, READ_SIZE)
                 if not data:
                     break

@@ -17,12 +17,12 @@ from textual.command import CommandPalette
 from textual.screen import Screen
 from textual.scrollbar import ScrollBar, ScrollBarRender
 
-from tensortui.analysis.text import safe
 from tensortui.errors import TensortuiError
 from tensortui.sources.protocol import Source
 from tensortui.ui import glyphs
 from tensortui.ui.commands import Commands
 from tensortui.ui.feed import Feed
+from tensortui.ui.lines import show
 from tensortui.ui.screens.confirm import ConfirmScreen
 from tensortui.ui.screens.failed import FailedScreen
 from tensortui.ui.screens.findings import FindingsScreen
@@ -197,7 +197,7 @@ class TensortuiApp(App[None]):
         if feed is None:
             return
         if "detach" in feed.source.missing:
-            self.notify(safe(feed.source.missing["detach"]), markup=False, severity="warning")
+            self.notify(show(feed.source.missing["detach"], self.glyphs), markup=False, severity="warning")
             return
         detail = "The agent leaves the program, for every viewer, and nothing of it remains. The program goes on."
         self.push_screen(ConfirmScreen("End the agent and quit?", detail), self._detach_answered)

@@ -14,8 +14,8 @@ from textual.widget import Widget
 
 from tensortui.analysis.text import truncate
 from tensortui.ui.columns import COLUMNS
+from tensortui.ui.groups import GROUP_MODES
 from tensortui.ui.lines import show
-from tensortui.ui.rows import GROUP_MODES
 from tensortui.ui.screens.help import key_text
 from tensortui.ui.screens.tensors import TensorsScreen
 

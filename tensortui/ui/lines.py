@@ -10,7 +10,8 @@ from tensortui.analysis.units import format_bytes, format_count
 from tensortui.model import Storage, Tensor
 from tensortui.ui.columns import BAR_WITH_SHARE, CATEGORY, NAME, Column, Layout
 from tensortui.ui.glyphs import ASCII, Glyphs
-from tensortui.ui.rows import STORAGE, Rows, View, wasted
+from tensortui.ui.groups import STORAGE, View, wasted
+from tensortui.ui.rows import Rows
 
 Piece = tuple[str, str]  # text and style: "" is the usual one
 Line = list[Piece]

@@ -1,12 +1,17 @@
 """The live source against a scripted agent, over real sockets; the real agent is in tests/cases."""
 
 import asyncio
+import contextlib
 import json
 import os
 import random
 import signal
+import socket
 import struct
 import sys
+import threading
+from array import array
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,7 +19,7 @@ from tensortui.errors import TensortuiError
 from tensortui.model import Ended, Sample
 from tensortui.sources import ConnectionFailedError, LiveSource
 from tensortui.version import VERSION
-from tensortui.wire.frames import PREFIX
+from tensortui.wire.frames import PREFIX, encode
 from tensortui.wire.messages import WATCH_LIMIT
 
 
@@ -48,6 +53,35 @@ async def test_connecting_says_hello_with_the_token_and_learns_the_process(agent
     assert sample.process.pid == endpoint.pid
     assert source.title == f"train.py  pid {endpoint.pid}"
     assert sample.process.rank is None
+
+
+async def test_a_peer_that_always_has_more_to_say_leaves_the_screen_its_turns(tmp_path):
+    frames, sent, stop = 300, [0], threading.Event()
+    rows = {"t": "rows", "table": "storages", "n": 2000, "values": {"device": ["cpu"]}}
+    frame = encode(rows, array("q", [cell for n in range(2000) for cell in (n, 0, n << 12, 8, 0)]).tobytes())
+
+    def flood(listening):
+        sock, _ = listening.accept()
+        with sock, contextlib.suppress(ConnectionError):
+            sock.recv(4096)
+            sock.sendall(encode({"t": "welcome", "protocol": 1, "process": {}}))
+            while sent[0] < frames and not stop.is_set():
+                sock.sendall(frame)
+                sent[0] += 1
+
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "s"))
+        listening.listen()
+        thread = threading.Thread(target=flood, args=(listening,))
+        thread.start()
+        source = await LiveSource.connect(SimpleNamespace(pid=os.getpid(), path=str(tmp_path / "s"), token=None))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        turns_were_had_after = sent[0]
+        stop.set()
+        await source.close()
+        await asyncio.to_thread(thread.join)
+    assert turns_were_had_after < frames
 
 
 async def test_a_batch_shows_only_when_its_sample_closes_it(agent):

@@ -169,4 +169,10 @@ def test_the_totals_give_way_from_the_right() -> None:
 
 
 def test_output_is_shown_as_a_terminal_would_leave_it() -> None:
-    assert plain_lines("\x1b[31mred\x1b[0m\n10%\r50%\r100%\nbell\x07\ncrlf\r") == ["red", "100%", "bell\\x07", "crlf"]
+    assert plain_lines("\x1b[31mred\x1b[0m\n10%\r50%\r100%\nbell\x07\ncrlf\r", UNICODE) == [
+        "red",
+        "100%",
+        "bell\\x07",
+        "crlf",
+    ]
+    assert plain_lines("naïve", ASCII) == ["na\\xefve"]

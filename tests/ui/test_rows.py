@@ -12,8 +12,9 @@ from ui_data import Build, after, many, tensor, training
 from tensortui.analysis.accounting import Accounts
 from tensortui.analysis.filtering import parse
 from tensortui.model import Sample
+from tensortui.ui.groups import GROUP_MODES
 from tensortui.ui.ordering import Steps
-from tensortui.ui.rows import GROUP_MODES, Rows
+from tensortui.ui.rows import Rows
 
 
 def done(steps: Steps) -> None:

@@ -16,12 +16,13 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from tensortui.analysis.filtering import Filter, FilterError, parse
-from tensortui.analysis.text import safe
 from tensortui.errors import TensortuiError
 from tensortui.model import LIVE
 from tensortui.ui.feed import Feed
 from tensortui.ui.glyphs import Glyphs
-from tensortui.ui.rows import GROUP_MODES, Rows
+from tensortui.ui.groups import GROUP_MODES
+from tensortui.ui.lines import show
+from tensortui.ui.rows import Rows
 from tensortui.ui.screens.columns import ColumnsScreen
 from tensortui.ui.states import lost_notice, why_empty
 from tensortui.ui.widgets.filter_bar import FILTER, SEARCH, Entry, FilterBar
@@ -136,7 +137,7 @@ class TensorsScreen(Screen[None]):
         self._bar = FilterBar(glyphs)
         self.tree_view = TensorTree(self.rows, glyphs, clock, id="tree")
         self._inspector = Inspector(self.rows, glyphs)
-        self._output = OutputPane(log)
+        self._output = OutputPane(log, glyphs)
         self._filter_text = ""
         self._filter_before = ""
         self._filter_whole: Filter | None = None
@@ -316,7 +317,7 @@ class TensorsScreen(Screen[None]):
 
     def _found(self, found: bool) -> None:
         if not found:
-            self.notify(f"no name here holds {safe(self._needle)!r}", markup=False, severity="warning")
+            self.notify(f"no name here holds {show(self._needle, self.glyphs)!r}", markup=False, severity="warning")
 
     # -- the other keys
 
@@ -387,9 +388,11 @@ class TensorsScreen(Screen[None]):
         try:
             path = await asyncio.to_thread(export, sample, Path.cwd())
         except OSError as error:
-            self.notify(f"could not write it: {safe(error.strerror or str(error))}", severity="error", markup=False)
+            self.notify(
+                f"could not write it: {show(error.strerror or str(error), self.glyphs)}", severity="error", markup=False
+            )
         else:
-            self.notify(f"written to {safe(str(path))}", markup=False)
+            self.notify(f"written to {show(str(path), self.glyphs)}", markup=False)
 
     def action_output(self) -> None:
         """Show or hide what the program prints."""
@@ -409,7 +412,9 @@ class TensorsScreen(Screen[None]):
         if sample is None or sample.coverage.complete:
             self.notify("every live tensor that can be seen is here", title="coverage", markup=False)
             return
-        reasons: list[str] = [safe(reason) for reason in sample.coverage.reasons] or ["no reason was given"]
+        reasons: list[str] = [show(reason, self.glyphs) for reason in sample.coverage.reasons] or [
+            "no reason was given"
+        ]
         self.notify(
             "\n".join(f"- {reason}" for reason in reasons), title="not every tensor was seen", markup=False, timeout=15
         )

@@ -10,11 +10,11 @@ from textual.containers import Horizontal
 from textual.message import Message
 from textual.widgets import Input, Static
 
-from tensortui.analysis.text import safe
 from tensortui.analysis.units import format_count
 from tensortui.ui.glyphs import Glyphs
+from tensortui.ui.groups import View
+from tensortui.ui.lines import show
 from tensortui.ui.markup import Piece, content
-from tensortui.ui.rows import View
 
 FILTER, SEARCH = "filter", "search"
 PLACEHOLDERS = {
@@ -110,13 +110,13 @@ class FilterBar(Horizontal):
         if " " not in filter_text:
             error = error.removeprefix(f"{filter_text}: ")  # it stands right beside it
         if error:
-            self._text.update(content([(f"{self._glyphs.warn} {safe(error)}", "$warning")]))
+            self._text.update(content([(f"{self._glyphs.warn} {show(error, self._glyphs)}", "$warning")]))
         elif filter_text:
-            self._text.update(content([(safe(filter_text), "bold $strong")]))
+            self._text.update(content([(show(filter_text, self._glyphs), "bold $strong")]))
         else:
             self._text.update(content([("none", "$faint")]))
         if error and self.typing:
-            self._facts.update(content([(f" {self._glyphs.warn} {safe(error)} ", "$warning")]))
+            self._facts.update(content([(f" {self._glyphs.warn} {show(error, self._glyphs)} ", "$warning")]))
             return
         arrow = self._glyphs.descending if view.reverse else self._glyphs.ascending
         facts: list[Piece] = []

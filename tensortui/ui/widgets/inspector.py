@@ -9,6 +9,7 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
+from tensortui.analysis.text import width
 from tensortui.analysis.units import format_bytes, format_share
 from tensortui.model import Storage, Tensor
 from tensortui.ui.columns import dims_text, name_text
@@ -41,8 +42,8 @@ class Inspection:
     def _field(self, label: str, value: str, hint: str = "", style: str = "$strong") -> None:
         shown = show(value, self._glyphs)
         self._pieces += [(f" {label:<{LABEL}}", "$dim"), (shown, style)]
-        if hint and len(hint) + 2 + max(len(shown), HINT) + LABEL + 1 <= self._room:
-            self._pieces.append((f"{'':<{max(HINT - len(shown), 0)}}  {hint}", "$dim"))
+        if hint and len(hint) + 2 + max(width(shown), HINT) + LABEL + 1 <= self._room:
+            self._pieces.append((f"{'':<{max(HINT - width(shown), 0)}}  {hint}", "$dim"))
         elif hint:
             for line in wrap(hint, max(self._room - 4, 20)):
                 self._pieces.append((f"\n   {line}", "$dim italic"))

@@ -10,16 +10,17 @@ from textual.containers import Vertical
 from textual.widget import Widget
 from textual.widgets import Log, Static
 
-from tensortui.analysis.text import safe
+from tensortui.ui.glyphs import Glyphs
+from tensortui.ui.lines import show
 
 KEEP_LINES = 2000
 TAIL_BYTES = 64 * 1024  # a long output is shown from its end
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 
 
-def plain_lines(text: str) -> list[str]:
+def plain_lines(text: str, glyphs: Glyphs) -> list[str]:
     """Finished lines as a terminal would leave them: escapes gone, what a carriage return overwrote gone too."""
-    return [safe(_ESCAPES.sub("", line).rstrip("\r").rpartition("\r")[2]) for line in text.split("\n")]
+    return [show(_ESCAPES.sub("", line).rstrip("\r").rpartition("\r")[2], glyphs) for line in text.split("\n")]
 
 
 class OutputPane(Vertical):
@@ -31,10 +32,11 @@ class OutputPane(Vertical):
     OutputPane Log { height: 1fr; background: $surface; color: $foreground; scrollbar-size: 1 1; }
     """
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, glyphs: Glyphs) -> None:
         """Follow the file at `path`; None when the output is not ours to show."""
         super().__init__()
         self._path = path
+        self._glyphs = glyphs
         self._lines_view = Log(highlight=False, max_lines=KEEP_LINES)
         self._lines_view.can_focus = False
         self._at = -1
@@ -43,7 +45,7 @@ class OutputPane(Vertical):
     def compose(self) -> Iterator[Widget]:
         """A title and the lines."""
         where = "not captured: it goes where the program sends it (tensortui run shows it here)"
-        yield Static(f" program output  {safe(str(self._path)) if self._path else where}", markup=False)
+        yield Static(f" program output  {show(str(self._path), self._glyphs) if self._path else where}", markup=False)
         yield self._lines_view
 
     def follow(self) -> None:
@@ -67,4 +69,4 @@ class OutputPane(Vertical):
         whole, newline, self._rest = data.rpartition(b"\n")
         self._rest = self._rest[-TAIL_BYTES:]
         if newline:
-            self._lines_view.write_lines(plain_lines(whole.decode("utf-8", "replace")))
+            self._lines_view.write_lines(plain_lines(whole.decode("utf-8", "replace"), self._glyphs))

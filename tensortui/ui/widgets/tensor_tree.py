@@ -21,9 +21,10 @@ from tensortui.analysis.accounting import Accounts
 from tensortui.model import CATEGORIES, Change, Sample, Storage, Tensor
 from tensortui.ui.columns import BY_KEY, COLUMNS, GAP, NAME, Layout, lay_out
 from tensortui.ui.glyphs import Glyphs
+from tensortui.ui.groups import STORAGE
 from tensortui.ui.lines import Lines
 from tensortui.ui.ordering import Steps
-from tensortui.ui.rows import SMALL, STORAGE, Rows
+from tensortui.ui.rows import SMALL, Rows
 
 MARK_SECONDS = 2.0
 

@@ -1,0 +1,216 @@
+"""The groups of the tensor table: which tensors belong together, by what groups are sorted, and which are one row."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from tensortui.analysis.accounting import Account, Accounts
+from tensortui.analysis.filtering import Filter
+from tensortui.analysis.findings import Thresholds
+from tensortui.analysis.grouping import KEYS as GROUPINGS
+from tensortui.model import CATEGORY_RANK, Change, Sample, Storage, Tensor
+from tensortui.ui.columns import BY_KEY, storage_bytes
+from tensortui.ui.ordering import STEP, Steps
+
+STORAGE = "storage"
+GROUP_MODES = (STORAGE, *GROUPINGS)
+THRESHOLDS = Thresholds()
+
+Key = Any  # a storage id; below zero the tensor id that has no storage (~id); or the text of a grouping
+
+
+def wasted(account: Account | None) -> bool:
+    """Whether a storage is kept alive by tensors that reach little of it."""
+    return account is not None and THRESHOLDS.retains(account)
+
+
+@dataclass(frozen=True)
+class View:
+    """How the table is looked at."""
+
+    group_by: str = STORAGE
+    sort_by: str = "bytes"
+    reverse: bool = True
+    filter: Filter | None = None  # None where nothing is left out
+
+
+class Groups:
+    """The groups that a view of a sample has, kept up by what changed."""
+
+    def __init__(self) -> None:
+        """Start without a sample: no groups."""
+        self.sample: Sample | None = None
+        self.accounts = Accounts()
+        self.view = View()
+        self.members: dict[Key, list[int]] = {}
+        self.shown = 0  # tensors that pass the filter
+        self.ghosts: dict[int, Tensor] = {}  # gone, but still on screen for a moment
+        self._ghost_storages: dict[int, Storage] = {}
+        self._rank: dict[Key, Any] = {}
+        self._folded: set[Key] = set()
+        self._moved: set[Key] = set()  # groups that are not where they belong
+
+    def tensor(self, tid: int) -> Tensor | None:
+        """The tensor of a row, also one that is gone."""
+        found = self.sample.tensors.get(tid) if self.sample is not None else None
+        return found if found is not None else self.ghosts.get(tid)
+
+    def storage(self, sid: int | None) -> Storage | None:
+        """A storage, also one that is gone but whose row is still there."""
+        if sid is None:
+            return None
+        found = self.sample.storages.get(sid) if self.sample is not None else None
+        return found if found is not None else self._ghost_storages.get(sid)
+
+    def key_of(self, tensor: Tensor) -> Key:
+        """The group a tensor belongs to."""
+        if self.view.group_by == STORAGE:
+            return tensor.storage if tensor.storage is not None else ~tensor.id
+        return GROUPINGS[self.view.group_by](tensor)
+
+    def group_bytes(self, key: Key) -> int:
+        """The bytes of a group, each once."""
+        if self.view.group_by == STORAGE:
+            return storage_bytes(self.storage(key))
+        held = {t.storage for tid in self.members.get(key, ()) if (t := self.tensor(tid)) is not None}
+        return self.accounts.bytes_of(sid for sid in held if sid is not None)
+
+    def _remember(self, before: Sample, ghosts: Collection[Tensor]) -> None:
+        """Know the ghosts, tensors of the sample `before`, and what they lay on."""
+        self.ghosts = {tensor.id: tensor for tensor in ghosts}
+        stored = (before.storages.get(t.storage) for t in ghosts if t.storage is not None)
+        self._ghost_storages = {storage.id: storage for storage in stored if storage is not None}
+
+    def _remove_ghosts(self) -> None:
+        for tid, tensor in self.ghosts.items():
+            key = self.key_of(tensor)
+            rows = self.members.get(key)
+            if rows is not None and tid in rows:
+                rows.remove(tid)
+                self._settle(key)
+        self.ghosts, self._ghost_storages = {}, {}
+
+    def _regroup(self) -> Steps:
+        """Find the groups and their tensors anew."""
+        self.members, self._rank, self._folded = {}, {}, set()
+        self.shown = 0
+        sample, wanted = self.sample, self.view.filter
+        if sample is None:
+            return
+        members, key_of = self.members, self.key_of
+        if self.view.group_by == STORAGE and wanted is None:
+            members.update((sid, []) for sid in sample.storages)
+        tensors = list(sample.tensors.values())
+        for at in range(0, len(tensors), STEP):
+            for tensor in tensors[at : at + STEP]:
+                if wanted is None or wanted.matches(tensor, sample.storages):
+                    self.shown += 1
+                    members.setdefault(key_of(tensor), []).append(tensor.id)
+            yield
+        self._add_ghosts(self.ghosts.values())
+
+    def _apply(self, before: Sample, sample: Sample, change: Change) -> bool:
+        """Move only what changed. False when the numbers do not come out, so that everything must be done anew."""
+        removed: dict[Key, set[int]] = {}
+        added: dict[Key, list[int]] = {}
+        ids = change.gone | change.changed | change.new
+        # What a storage is matters to its tensors too: to a filter, to the bytes of their groups, to what is folded.
+        beside = [account.tensors for sid in change.storages if (account := self.accounts.account(sid)) is not None]
+        for tid in ids.union(*beside):
+            old, new = before.tensors.get(tid), sample.tensors.get(tid)
+            was = old is not None and self._passes(old, before)
+            now = new is not None and self._passes(new, sample)
+            self.shown += now - was
+            from_key = self.key_of(old) if old is not None else None
+            to_key = self.key_of(new) if new is not None else None
+            if was and not (now and from_key == to_key):
+                removed.setdefault(from_key, set()).add(tid)
+            if now and not (was and from_key == to_key):
+                added.setdefault(to_key, []).append(tid)
+            # Also where the filter hides it: its storage may hold more, or be used otherwise, now.
+            for key in (from_key, to_key):
+                if key in self.members:
+                    self._forget(key)
+        for key, tids in removed.items():
+            rows = self.members.get(key)
+            if rows is not None:
+                rows[:] = [tid for tid in rows if tid not in tids]
+        for key, new_rows in added.items():
+            self.members.setdefault(key, []).extend(new_rows)
+        touched: Iterable[Key] = (*removed, *added)
+        if self.view.group_by == STORAGE:
+            if self.view.filter is None:
+                for sid in change.storages:
+                    if sid in sample.storages:
+                        self.members.setdefault(sid, [])
+            touched = (*touched, *change.storages)
+        for key in touched:
+            self._settle(key)
+        return self.view.filter is not None or self.shown == len(sample.tensors)
+
+    def _passes(self, tensor: Tensor, sample: Sample) -> bool:
+        return self.view.filter is None or self.view.filter.matches(tensor, sample.storages)
+
+    def _add_ghosts(self, ghosts: Iterable[Tensor]) -> None:
+        for tensor in ghosts:
+            key = self.key_of(tensor)
+            rows = self.members.setdefault(key, [])
+            if tensor.id not in rows:
+                rows.append(tensor.id)
+                self._forget(key)
+
+    def _settle(self, key: Key) -> None:
+        """After a group lost or gained rows: forget what was worked out, and drop it when nothing of it is left."""
+        self._forget(key)
+        if self.members.get(key):
+            return
+        held = self.sample is not None and self.view.group_by == STORAGE and self.view.filter is None
+        if not (held and self.sample is not None and key in self.sample.storages):
+            self.members.pop(key, None)
+
+    def _forget(self, key: Key) -> None:
+        self._moved.add(key)
+        self._rank.pop(key, None)
+        self._folded.discard(key)
+
+    def _value(self, keys: Iterable[Key]) -> None:
+        """Work out by what these groups are sorted, and whether they fold."""
+        storage = self.view.group_by == STORAGE
+        for key in keys:
+            self._rank[key] = self._rank_of(key)
+            if storage and self._folds(key):
+                self._folded.add(key)
+
+    def _sorted(self, rows: list[int]) -> list[int]:
+        """The tensors of a group in the order of the table."""
+        if len(rows) < 2:
+            return rows
+        value = BY_KEY[self.view.sort_by].sort
+        values = {tid: value(tensor) for tid in rows if (tensor := self.tensor(tid)) is not None}
+        return sorted(sorted(values), key=values.__getitem__, reverse=self.view.reverse)
+
+    def _folds(self, key: Key) -> bool:
+        """A storage whose only tensor says it all is one row, unless there is something to warn of."""
+        if key < 0:
+            return True
+        account = self.accounts.account(key)
+        return len(self.members[key]) == 1 and (account is None or (len(account.tensors) <= 1 and not wasted(account)))
+
+    def _rank_of(self, key: Key) -> Any:
+        sort_by, reverse = self.view.sort_by, self.view.reverse
+        if sort_by == "bytes":
+            return self.group_bytes(key)
+        if sort_by == "category" and self.view.group_by == "category":
+            return CATEGORY_RANK.get(key, 99)
+        if sort_by == "name" and self.view.group_by != STORAGE:
+            return str(key)
+        value = BY_KEY[sort_by].sort
+        values = [value(tensor) for tid in self.members[key] if (tensor := self.tensor(tid)) is not None]
+        if not values:
+            return value(NOTHING)
+        return max(values) if reverse else min(values)
+
+
+NOTHING = Tensor(-1, None, (), "", (), (), 0, "", "", "", 0, 0, True, None, (), False, True, 0, None, "other")
