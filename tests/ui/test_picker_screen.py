@@ -62,6 +62,12 @@ def test_a_hostile_command_is_only_text() -> None:
     assert "[/] \\e[2J" in row
 
 
+def test_a_worker_says_whose_it_is() -> None:
+    worker = next(each for each in processes() if each.role)
+    assert "DataLoader worker of 41234: python train.py" in line(worker, 120, UNICODE).plain
+    assert "DataLoader worker of 41234" in line(worker, 80, UNICODE).plain
+
+
 async def test_enter_attaches_and_shows_the_tensors() -> None:
     picked = Picked()
     async with picking(picked) as (app, pilot):

@@ -2,107 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from picture_text import svg_text
-from textual.pilot import Pilot
-from textual.widgets import OptionList, Static
+from driving import driven
+from textual.widgets import Static
 from ui_data import HOSTILE, NOW, Played, after, hostile, many, tensor, training
 
-from tensortui.errors import TensortuiError
-from tensortui.model import Coverage, Ended, Sample
-from tensortui.ui.app import TensortuiApp
-from tensortui.ui.screens.columns import ColumnsScreen
-from tensortui.ui.screens.confirm import ConfirmScreen
-from tensortui.ui.screens.failed import FailedScreen
-from tensortui.ui.screens.findings import FindingsScreen
-from tensortui.ui.screens.help import HelpScreen
-from tensortui.ui.screens.tensors import TensorsScreen
+from tensortui.model import Coverage, Ended
 from tensortui.ui.widgets.filter_bar import FilterBar
 from tensortui.ui.widgets.inspector import Inspector
-from tensortui.ui.widgets.status_line import StatusLine
 from tensortui.ui.widgets.tensor_tree import TensorTree
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = NOW + 0.4
-
-    def __call__(self) -> float:
-        return self.now
-
-
-class Driven:
-    """The application under a pilot, with short ways to what tests ask of it."""
-
-    def __init__(self, app: TensortuiApp, pilot: Pilot[None], source: Played, clock: Clock) -> None:
-        self.app, self.pilot, self.source, self.clock = app, pilot, source, clock
-
-    @property
-    def screen(self) -> TensorsScreen:
-        screen = self.app.screen
-        assert isinstance(screen, TensorsScreen)
-        return screen
-
-    @property
-    def tree(self) -> TensorTree:
-        return self.screen.tree_view
-
-    async def press(self, *keys: str) -> None:
-        await self.pilot.press(*keys)
-        await self.pilot.pause()
-
-    async def until(self, true: Callable[[], bool]) -> None:
-        async with asyncio.timeout(10):
-            while not true():
-                await self.pilot.pause(0.01)
-
-    async def give(self, update: Sample | Ended) -> None:
-        self.source.queue.put_nowait(update)
-        await self.until(lambda: self.app.feed is not None and update in (self.app.feed.sample, self.app.feed.ended))
-        self.screen.tick()
-        await self.pilot.pause()
-
-    def lines(self) -> list[str]:
-        return [self.tree.render_line(y).text for y in range(self.tree.size.height)]
-
-    def text_of(self, selector: str) -> str:
-        return str(self.screen.query_one(selector, Static).content)
-
-    def notes(self) -> str:
-        return "\n".join(note.message for note in self.app._notifications)
-
-    def status(self) -> str:
-        return str(self.screen.query_one(StatusLine).content)
-
-    def bar(self) -> str:
-        return " ".join(str(each.content) for each in self.screen.query_one(FilterBar).query(Static))
-
-
-@asynccontextmanager
-async def driven(
-    *updates: Sample | Ended, size: tuple[int, int] = (120, 30), source: Played | None = None, log: Path | None = None
-) -> AsyncIterator[Driven]:
-    source, clock = source or Played(*updates), Clock()
-
-    async def connect() -> Played:
-        return source
-
-    app = TensortuiApp(connect, clock=clock, log=log, ascii_only=False)
-    async with app.run_test(size=size) as pilot:
-        it = Driven(app, pilot, source, clock)
-        await it.until(lambda: isinstance(app.screen, TensorsScreen))
-        if updates:
-            await it.until(lambda: app.feed is not None and app.feed.sample is updates[0])
-        it.screen.tick()
-        await pilot.pause()
-        yield it
 
 
 async def test_the_selection_stays_on_the_same_tensor_through_updates_sorts_and_filters() -> None:
@@ -266,22 +178,6 @@ async def test_pausing_asks_the_source_for_nothing_more() -> None:
         assert "live" in it.status()
 
 
-async def test_a_source_that_fails_or_hangs_when_asked_takes_nothing_else_down() -> None:
-    class Stuck(Played):
-        async def set_interval(self, seconds: float | None) -> None:
-            raise TensortuiError("it has gone", "attach again")
-
-        async def watch(self, tensor_ids: Iterable[int]) -> None:
-            await asyncio.Event().wait()
-
-    sample = many(500)
-    async with driven(sample, source=Stuck(sample)) as it:
-        await it.press("space", "end", "home", "space")
-        assert "live" in it.status()
-        await it.press("pagedown", "down")
-        assert it.tree.cursor > 1
-
-
 async def test_leaving_a_search_goes_back_to_where_it_began() -> None:
     async with driven(training()) as it:
         await it.press("down", "down")
@@ -310,79 +206,6 @@ async def test_details_of_a_tensor_that_is_gone_say_so_and_keep_its_storage() ->
         await it.give(after(sample, gone=[held.id]))
         text = str(it.screen.query_one(Inspector).query_one(Static).content)
         assert "gone" in text and "98.25 MiB" in text and "holds no memory" not in text
-
-
-async def test_columns_are_chosen_ordered_and_kept() -> None:
-    async with driven(training()) as it:
-        assert "grad_fn" not in it.lines()[0]
-        await it.press("c")
-        assert isinstance(it.app.screen, ColumnsScreen)
-        await it.press("j", "space", "J", "enter")  # hides dtype; it moves behind the device
-        header = it.lines()[0].split()
-        assert "dtype" not in header and header.index("shape") < header.index("device")
-        await it.press("c", "J", "enter")
-        header = it.lines()[0].split()
-        assert header.index("device") < header.index("shape")
-        assert it.app.columns[:2] == ("device", "shape")
-        await it.press("c", "space", "escape")
-        assert it.lines()[0].split() == header
-        await it.press("c", "r")
-        assert it.app.columns == () and "dtype" in it.lines()[0]
-
-
-async def test_the_status_counts_findings_and_their_screen_leads_to_the_tensor() -> None:
-    async with driven(training()) as it:
-        assert it.app.feed is not None
-        await it.until(lambda: it.app.feed.judged is not None)  # type: ignore[union-attr]
-        it.screen.tick()
-        assert "▲! 2 findings" in it.status()
-        it.screen.set_filter("category:gradient")
-        await it.press("2")
-        assert isinstance(it.app.screen, FindingsScreen)
-        told = str(it.app.screen.query_one("#detail", Static).content)
-        assert "row @ step() train.py:47 keeps 64.00 MiB alive for 16.00 KiB" in told and "clone()" in told
-        await it.press("1", "2", "escape", "2", "enter")
-        await it.until(lambda: isinstance(it.app.screen, TensorsScreen))
-        await it.until(lambda: it.tree.selected is not None and it.tree.selected.names[0].startswith("row @"))
-
-
-async def test_no_key_waits_for_a_large_table_to_be_arranged() -> None:
-    async with driven(many(5000)) as it:
-        await it.until(lambda: not it.tree.busy)
-        first = list(it.screen.rows.order)
-        it.tree.sort_by("name")
-        assert it.tree.busy and it.screen.rows.order == first
-        assert "name ▲" in it.lines()[0]
-        it.tree.action_move(1)
-        assert it.tree.cursor == 1
-        it.screen.set_filter("block.3.")
-        await it.until(lambda: not it.tree.busy)
-        names = [it.screen.rows.tensor(row).names[0] for row in it.screen.rows.order]  # type: ignore[union-attr]
-        assert names == sorted(names) and all("block.3." in name for name in names) and len(names) > 400
-        it.screen.go_to(1)
-        await it.until(lambda: not it.tree.busy)
-        assert it.tree.selected is not None and it.tree.selected.id == 1
-
-
-async def test_a_sample_that_comes_while_rows_are_arranged_waits_for_that() -> None:
-    sample = many(5000)
-    async with driven(sample) as it:
-        await it.until(lambda: not it.tree.busy)
-        it.tree.sort_by("name")
-        newer = after(sample, gone=[7])
-        it.source.queue.put_nowait(newer)
-        await it.until(lambda: it.screen.rows.sample is newer and not it.tree.busy)
-        assert it.screen.rows.view.sort_by == "name" and it.screen.rows.shown == 4999
-
-
-async def test_keys_that_make_no_sense_are_neither_listed_nor_obeyed() -> None:
-    async with driven(training()) as it:
-        await it.press("p")
-        assert isinstance(it.app.screen, TensorsScreen)
-        shown = [getattr(each, "action", "") for each in it.app.usable_bindings(it.screen)]
-        assert "processes" not in shown and "detach" in shown
-        await it.press("2", "D")
-        assert isinstance(it.app.screen, FindingsScreen)
 
 
 async def test_the_last_sample_stays_when_the_target_is_lost() -> None:
@@ -482,95 +305,3 @@ async def test_the_source_is_told_what_is_on_screen() -> None:
         await it.press("end")
         await it.until(lambda: it.source.watched[-1] != first)
         assert it.source.watched[-1] == frozenset(t.id for t in it.tree.visible_tensors())
-
-
-async def test_nothing_is_painted_while_another_screen_covers_it() -> None:
-    sample = training()
-    async with driven(sample) as it:
-        screen = it.screen
-        await it.press("question_mark")
-        assert isinstance(it.app.screen, HelpScreen)
-        it.source.queue.put_nowait(after(sample, gone=[1]))
-        await it.until(lambda: it.app.feed is not None and it.app.feed.dirty)
-        screen.tick()
-        assert screen.rows.sample is sample
-        await it.press("escape")
-        await it.until(lambda: screen.rows.sample is not sample)
-
-
-async def test_the_palette_goes_to_a_tensor_by_its_name() -> None:
-    async with driven(training()) as it:
-        await it.press("ctrl+p", *"dataset.im")
-        await it.pilot.pause(0.3)
-        await it.press("down", "enter")
-        await it.until(lambda: isinstance(it.app.screen, TensorsScreen))
-        await it.until(lambda: it.tree.selected is not None and it.tree.selected.names[0] == "dataset.images")
-
-
-async def test_detaching_asks_first() -> None:
-    async with driven(training()) as it:
-        await it.press("D")
-        assert isinstance(it.app.screen, ConfirmScreen)
-        await it.press("n")
-        assert not it.source.detached
-        await it.press("D", "y")
-        await it.until(lambda: it.source.detached)
-
-
-async def test_the_output_of_the_program_is_followed(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    log.write_text("step 1\n")
-    async with driven(training(), log=log) as it:
-        await it.press("o")
-        with log.open("a") as file:
-            file.write("10%\r100%\n\x1b[31mred [/]\x1b[0m\n")
-        await it.until(lambda: len(it.screen._output._lines_view.lines) >= 3)
-        assert list(it.screen._output._lines_view.lines)[:3] == ["step 1", "100%", "red [/]"]
-
-
-async def test_a_source_that_cannot_be_opened_says_why() -> None:
-    async def connect() -> Played:
-        raise TensortuiError("process 1 has gone", "choose another")
-
-    app = TensortuiApp(connect)
-    async with app.run_test() as pilot:
-        await pilot.pause(0.1)
-        assert isinstance(app.screen, FailedScreen)
-        assert "process 1 has gone" in str(app.screen.query(Static).first().content)
-
-
-async def test_every_binding_has_an_id_and_a_tooltip() -> None:
-    from tensortui.ui.screens.picker import PickerScreen
-
-    ids = []
-    owners = (TensortuiApp, TensorsScreen, TensorTree, PickerScreen, HelpScreen, ConfirmScreen, ColumnsScreen)
-    for owner in (*owners, FindingsScreen):
-        for binding in owner.BINDINGS:
-            assert binding.id and binding.tooltip, binding  # type: ignore[union-attr]
-            ids.append(binding.id)  # type: ignore[union-attr]
-    assert len(set(ids)) == len(ids)
-
-
-def all_ascii(app: TensortuiApp) -> None:
-    text = "".join(svg_text(app.export_screenshot(simplify=True)))
-    assert text.strip() and text.isascii(), sorted({char for char in text if not char.isascii()})
-
-
-async def test_ascii_only_means_the_whole_screen() -> None:
-    async def connect() -> Played:
-        return Played(training())
-
-    app = TensortuiApp(connect, clock=Clock(), ascii_only=True)
-    async with app.run_test(size=(80, 24)) as pilot:
-        while not isinstance(app.screen, TensorsScreen) or app.feed is None or app.feed.sample is None:
-            await pilot.pause(0.01)
-        app.screen.tick()
-        for keys in ((), ("i",), ("o",), ("D",), ("n", "c"), ("escape", "2"), ("1", "question_mark"), ("pagedown",)):
-            await pilot.press(*keys)
-            await pilot.pause()
-            all_ascii(app)
-        await pilot.press("escape", "ctrl+p", *"embed")
-        while not app.screen.query_one(OptionList).option_count:
-            await pilot.pause(0.01)
-        await pilot.pause()
-        all_ascii(app)

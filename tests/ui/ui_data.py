@@ -317,5 +317,6 @@ def processes() -> list[ProcessInfo]:
         ),
         one(39871, "python -m ipykernel_launcher -f kernel.json", 7_300, threads=None, torch=None),
         one(38000, "python -m http.server", 700, torch=False, threads=1),
+        one(41301, "/usr/bin/python train.py --epochs 3", 180, threads=1, role="DataLoader worker", parent=41234),
         one(37001, "python [/] \x1b[2J.py", 12),
     ]

@@ -39,6 +39,10 @@ class ProcessLike(Protocol):
     @property
     def command(self) -> str: ...  # noqa: D102
     @property
+    def title(self) -> str: ...  # noqa: D102
+    @property
+    def role(self) -> str: ...  # noqa: D102
+    @property
     def age(self) -> float: ...  # noqa: D102
     @property
     def threads(self) -> int | None: ...  # noqa: D102
@@ -77,12 +81,6 @@ def heading(room: int) -> Content:
     return content([(" " + "  ".join([*cells, "command"]), "$dim")])
 
 
-def short_command(command: str) -> str:
-    """The command with the interpreter by its name alone: where it lies matters least."""
-    first, space, rest = command.partition(" ")
-    return first.rpartition("/")[2] + space + rest
-
-
 def line(process: ProcessLike, room: int, glyphs: Glyphs) -> Content:
     """The line of one process."""
     rank = "" if process.rank is None else f"{process.rank}"
@@ -103,7 +101,9 @@ def line(process: ProcessLike, room: int, glyphs: Glyphs) -> Content:
         style = "$strong" if title == "pid" else styles.get(values[title], "") if title == "attach" else ""
         pieces += [(pad(values[title], width, right=right), style), ("  ", "")]
     used = sum(width + 2 for _, width, _ in columns(room)) + 1
-    command = fit(show(short_command(process.command), glyphs), max(room - used - 1, 10), glyphs, keep="both")
+    command = fit(
+        show(process.title, glyphs), max(room - used - 1, 10), glyphs, keep="start" if process.role else "both"
+    )
     pieces.append((command, "" if process.attachable else "$dim"))
     return content(pieces)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, ClassVar
 
 from rich.segment import Segment
@@ -19,9 +18,10 @@ from textual.strip import Strip
 
 from tensortui.analysis.accounting import Accounts
 from tensortui.model import CATEGORIES, Change, Sample, Storage, Tensor
+from tensortui.ui.arranging import Arranging
 from tensortui.ui.columns import BY_KEY, COLUMNS, GAP, NAME, Layout, lay_out
 from tensortui.ui.glyphs import Glyphs
-from tensortui.ui.groups import STORAGE
+from tensortui.ui.groups import STORAGE, View
 from tensortui.ui.lines import Lines
 from tensortui.ui.ordering import Steps
 from tensortui.ui.rows import SMALL, Rows
@@ -58,16 +58,8 @@ class TensorTree(ScrollView, can_focus=True):
         .tree--new { color: $success; text-style: bold; }
         .tree--changed { color: $accent; }
         .tree--gone { color: $error; }
-        .tree--parameter { color: $cat-parameter; }
-        .tree--buffer { color: $cat-buffer; }
-        .tree--optimizer { color: $cat-optimizer; }
-        .tree--gradient { color: $cat-gradient; }
-        .tree--saved { color: $cat-saved; }
-        .tree--activation { color: $cat-activation; }
-        .tree--input { color: $cat-input; }
-        .tree--other { color: $cat-other; }
     }
-    """
+    """ + "".join(f"TensorTree .tree--{name} {{ color: $cat-{name}; }}\n" for name in CATEGORIES)
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "Up", show=False, id="tree.up", tooltip="one row up"),
         Binding("down,j", "move(1)", "Down", show=False, id="tree.down", tooltip="one row down"),
@@ -126,9 +118,7 @@ class TensorTree(ScrollView, can_focus=True):
         self._news: Change | None = None  # what is marked, since the sample before
         self._marked_until = 0.0
         self._styles: dict[str, Style] = {}
-        self.view = rows.view  # what is asked for; the rows follow
-        self._update: Callable[[], Steps] | None = None  # what is being done to the rows, for as long as it takes
-        self._change: Callable[[], Steps] | None = None
+        self._arranging = Arranging(rows)
         self._large = False
         self._goal: int | None = None  # a tensor to go to once its row is there
 
@@ -137,7 +127,12 @@ class TensorTree(ScrollView, can_focus=True):
     @property
     def busy(self) -> bool:
         """Whether rows are being arranged; a new sample waits until that is done."""
-        return self._update is not None or self._change is not None
+        return self._arranging.busy
+
+    @property
+    def view(self) -> View:
+        """What is asked for; the rows may not be there yet."""
+        return self._arranging.view
 
     def take(self, sample: Sample, accounts: Accounts, change: Change | None, news: Change | None) -> None:
         """Move on to a newer sample, which `change` tells from the one before; `news` is what of it gets a mark."""
@@ -149,13 +144,12 @@ class TensorTree(ScrollView, can_focus=True):
             self._news, self._marked_until = news, self._clock() + MARK_SECONDS
 
         self._large = max(len(sample.tensors), len(sample.storages)) > SMALL
-        self._update = update
+        self._arranging.update(update)
         self._work()
 
     def look(self, opened: bool | None = None, **view: Any) -> None:
         """Group, sort or filter otherwise, or open or close every group."""
-        self.view = wanted = replace(self.view, **view)
-        self._change = lambda: self.rows.change(wanted, opened)
+        self._arranging.look(opened, **view)
         self.refresh(Region(0, 0, self.size.width, 1))  # the mark of the sorted column comes first
         self._work()
 
@@ -168,12 +162,7 @@ class TensorTree(ScrollView, can_focus=True):
                 pass
 
     def _steps(self) -> Steps:
-        if self._update is not None:
-            yield from self._update()
-            self._update = None
-        if self._change is not None:
-            yield from self._change()
-            self._change = None
+        yield from self._arranging.steps()
         self.rows_changed()
         if self._goal is not None and self.go_to(self._goal):
             self._goal = None
@@ -197,7 +186,7 @@ class TensorTree(ScrollView, can_focus=True):
         self._news = None
         self.refresh()
         if self.rows.ghosts:
-            self._update = self.rows.drop_ghosts
+            self._arranging.update(self.rows.drop_ghosts)
             self._work()
 
     def toggle(self, key: Any, opened: bool | None = None) -> bool:
