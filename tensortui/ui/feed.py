@@ -58,7 +58,7 @@ class Feed:
         while True:
             self._news.clear()
             sample = self.sample
-            if sample is not None and sample is not self.judged:
+            if sample is not None and sample is not self.judged and sample.phase == LIVE:
                 begun = time.perf_counter()
                 self.findings = await asyncio.to_thread(find, sample, self.accounts.frozen())
                 self.judged = sample

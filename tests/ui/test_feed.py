@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from ui_data import Played, after, tensor, training
 
 from tensortui.errors import TensortuiError
-from tensortui.model import Ended
+from tensortui.model import SCANNING, Ended
 from tensortui.ui.feed import Feed
 
 
@@ -46,6 +47,13 @@ async def test_a_fault_of_ours_ends_the_feed_with_words_instead_of_a_screen_that
     feed = Feed(Faulty(), lambda: 5.0)
     await feed.read()
     assert feed.ended == Ended("internal error: KeyError('x')", 5.0, expected=False)
+
+
+async def test_nothing_is_judged_before_the_first_scan_is_over() -> None:
+    feed = Feed(Played(replace(training(), phase=SCANNING), Ended("done", 0.0)), lambda: 0.0)
+    await feed.read()
+    await asyncio.wait_for(feed.judge(), 30)
+    assert feed.judged is None
 
 
 async def test_findings_are_those_of_the_newest_sample() -> None:

@@ -12,7 +12,7 @@ from textual.widgets import Input, OptionList, Static
 from ui_data import NOW, Played, after, many, processes, tensor, training
 
 from tensortui.errors import TensortuiError
-from tensortui.model import Coverage, Ended, Sample
+from tensortui.model import LIVE, Coverage, Ended, Sample
 from tensortui.ui.app import Picker, TensortuiApp
 from tensortui.ui.screens.failed import FailedScreen
 from tensortui.ui.screens.picker import PickerScreen
@@ -45,7 +45,8 @@ def ready(*keys: str, then: Any = None) -> Any:
         if isinstance(app.screen, TensorsScreen) and app.feed is not None:
             while isinstance(app.feed.source, Played) and not app.feed.source.queue.empty():
                 await pilot.pause(0.01)
-            while app.feed.judged is not app.feed.sample:
+            sample = app.feed.sample
+            while sample is not None and sample.phase == LIVE and app.feed.judged is not sample:
                 await pilot.pause(0.01)
             app.screen.tick()
         elif isinstance(app.screen, PickerScreen):
