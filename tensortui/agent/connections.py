@@ -1,22 +1,28 @@
 """The viewers' side of the agent: a listening socket, several connections, none of which can block or bloat it."""
 
+import _thread
 import collections
 import os
 import select
 import socket
-import stat
-import struct
 import time
 from typing import Any, Callable, Deque, Dict, List, Optional, Tuple
 
+from tensortui.agent.descriptors import Held, HeldSocket
+from tensortui.agent.listening import listen, peer_allowed, remove
+from tensortui.agent.requests import checked
 from tensortui.agent.rows import Batch, Reader
 from tensortui.wire.frames import Decoder, WireError, encode
 from tensortui.wire.messages import PROTOCOLS, common_protocol
 
 MAX_CONNECTIONS = 16
 MAX_REQUEST = 64 << 10  # a viewer's header
+READ_SIZE = 16 << 10  # what is taken from a viewer in one go
+READ_SHARE = 4.0  # budgets that reading what all the viewers ask may cost
+DEAF = 1.0  # seconds for which nobody is let in where the target has no descriptor to spare
 LOW_WATER = 256 << 10  # the next frame of a batch is encoded when less than this is waiting
 MAX_QUEUED = 4 << 20  # answers waiting beside batches; a viewer that lets more pile up is cut off
+MAX_FRAMES = 4096  # the same, behind batches
 HELLO_WITHIN = 5.0
 STALLED_AFTER = 30.0
 MIN_INTERVAL = 0.1
@@ -27,10 +33,13 @@ class Connection:
 
     def __init__(self, sock: socket.socket, allowed: bool, now: float) -> None:
         """Take over an accepted, nonblocking socket; `allowed` by its credentials, else it must bring the token."""
+        self.held = HeldSocket(sock)
         self.sock = sock
         self.allowed = allowed
         self.greeted = False
         self.closing = False
+        self.broken = False  # something could not be sent: the server drops it at its next turn
+        self.quiet_until = 0.0  # it is not read before: what it asked has cost that much
         self.interval: Optional[float] = None
         self.due = float("inf")
         self.watch: List[int] = []
@@ -46,41 +55,60 @@ class Connection:
 
     def receive(self) -> List[Dict[str, Any]]:
         """Return the requests that came; raises WireError or OSError where the connection is of no more use."""
-        data = self.sock.recv(MAX_REQUEST)
+        if not self.held.ours:
+            raise ConnectionResetError
+        data = self.sock.recv(READ_SIZE)
         if not data:
             raise ConnectionResetError
         return [header for header, _ in self._decoder.feed(data)]
 
     def send(self, header: Dict[str, Any], payload: bytes = b"") -> None:
         """Queue one frame, behind the batches that are under way where there are any."""
-        frame = encode(header, payload)
+        frame = self._frame(header, payload)
         if self._batches:
             self._batches.append(frame)
         else:
             self._out += frame
-        if len(self._out) > MAX_QUEUED or len(self._batches) > 4096:
-            raise WireError("the viewer does not read")
+        if len(self._out) > MAX_QUEUED or len(self._batches) > MAX_FRAMES:
+            self.give_up()  # the viewer does not read
 
     def queue_batch(self, batches: List[Batch], closing: Dict[str, Any]) -> None:
         """Queue batches of rows, then the message that closes them."""
         self._batches.extend(batches)
-        self._batches.append(encode(closing))
+        self._batches.append(self._frame(closing))
 
     def queue_frame(self, header: Dict[str, Any]) -> None:
         """Queue one frame of a long answer, sent as the peer takes it."""
-        self._batches.append(encode(header))
+        self._batches.append(self._frame(header))
+
+    def give_up(self) -> None:
+        """Send no more; nothing that is sent to one viewer may ever raise where another's work is done."""
+        self.broken = True
+        self._out.clear()
+        self._batches.clear()
+
+    def _frame(self, header: Dict[str, Any], payload: bytes = b"") -> bytes:
+        try:
+            return encode(header, payload)
+        except Exception:
+            self.give_up()
+            return b""
 
     @property
     def idle(self) -> bool:
-        """Whether everything that was to be sent has been taken."""
-        return not self._out and not self._batches
+        """Whether everything that was to be sent has been taken, and more may be."""
+        return not self.broken and not self._out and not self._batches
 
     def encode_some(self) -> bool:
         """Encode one more frame if the connection can take it; False where there is nothing to do."""
-        if not self._batches or len(self._out) > LOW_WATER:
+        if not self.wants_encoding():
             return False
         head = self._batches[0]
-        frame = head if isinstance(head, bytes) else head.next_frame()
+        try:
+            frame = head if isinstance(head, bytes) else head.next_frame()
+        except Exception:
+            self.give_up()
+            return False
         if frame:
             self._out += frame
         if not frame or head is frame:
@@ -89,11 +117,13 @@ class Connection:
 
     def wants_encoding(self) -> bool:
         """Whether `encode_some` has work now."""
-        return bool(self._batches) and len(self._out) <= LOW_WATER
+        return not self.broken and bool(self._batches) and len(self._out) <= LOW_WATER
 
     def flush(self, now: float) -> None:
         """Send what the peer takes now. Raises OSError where it is gone."""
         while self._out:
+            if not self.held.ours:
+                raise ConnectionResetError
             try:
                 sent = self.sock.send(memoryview(self._out)[: 256 << 10])
             except (BlockingIOError, InterruptedError):
@@ -108,116 +138,138 @@ class Connection:
 
 
 class Server:
-    """Accepts viewers, reads their requests, writes their answers; nothing here ever blocks."""
+    """Accepts viewers, reads their requests, writes their answers; nothing here ever blocks.
 
-    def __init__(self, candidates: List[str], token: str, handle: Callable[[Connection, Dict[str, Any]], None]) -> None:
+    `handle` gets each request, checked. Whatever is raised while a viewer is served ends its connection and no other.
+    """
+
+    def __init__(
+        self,
+        candidates: List[str],
+        token: str,
+        handle: Callable[[Connection, Dict[str, Any]], None],
+        budget: float = 0.01,
+    ) -> None:
         """Listen on the first of `candidates` that can be had; raises OSError when none can."""
         self.connections: List[Connection] = []
-        self.path = ""
         self._token = token
         self._handle = handle
-        self._sock = self._listen(candidates)
-        self._wake_read, self._wake_write = os.pipe()
-        os.set_blocking(self._wake_read, False)
-        os.set_blocking(self._wake_write, False)
-
-    def _listen(self, candidates: List[str]) -> socket.socket:
-        error: OSError = OSError("no directory for the socket")
-        for path in candidates:
-            try:
-                directory = os.path.dirname(path)
-                try:
-                    os.mkdir(directory, 0o700)
-                except FileExistsError:
-                    pass
-                found = os.lstat(directory)
-                if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
-                    raise PermissionError("%s is not a directory of ours alone" % directory)
-                sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-                try:
-                    sock.setblocking(False)
-                    try:
-                        os.unlink(path)  # the name holds our pid and start time: what lies there is dead
-                    except FileNotFoundError:
-                        pass
-                    sock.bind(path)
-                    sock.listen(MAX_CONNECTIONS)
-                except OSError:
-                    sock.close()
-                    raise
-                self.path = path
-                return sock
-            except OSError as caught:
-                error = caught
-        raise error
+        self._share = max(budget, 0.0001) * READ_SHARE
+        sock, self.path = listen(candidates, MAX_CONNECTIONS)
+        self._sock = HeldSocket(sock)
+        self._deaf_until = 0.0
+        try:
+            self._wake_read, self._wake_write = map(Held, os.pipe())
+        except OSError:
+            self._sock.close()
+            remove(self.path)
+            raise
+        os.set_blocking(self._wake_read.fd, False)
+        os.set_blocking(self._wake_write.fd, False)
+        self._wake_lock = _thread.allocate_lock()
 
     def wake(self) -> None:
         """End the current wait of the agent's thread; may be called from any thread."""
-        try:
-            os.write(self._wake_write, b"x")
-        except OSError:
-            pass
+        with self._wake_lock:  # or the number could become another's just before it is written to
+            if self._wake_write.ours:
+                try:
+                    os.write(self._wake_write.fd, b"x")
+                except OSError:
+                    pass
 
     def wait(self, timeout: float) -> None:
         """Sleep until something arrives or `timeout` seconds are over, then serve the sockets."""
+        now = time.monotonic()
         poll = select.poll()
-        poll.register(self._sock, select.POLLIN)
-        poll.register(self._wake_read, select.POLLIN)
+        pauses = [max(timeout, 0.0)]
+        for held, until in ((self._sock, self._deaf_until), (self._wake_read, 0.0)):
+            if until > now:
+                pauses.append(until - now)
+            elif held.ours:
+                poll.register(held.fd, select.POLLIN)
         for one in self.connections:
-            poll.register(one.sock, select.POLLIN | (select.POLLOUT if one._out else 0))
+            paused = one.quiet_until > now
+            if paused:
+                pauses.append(one.quiet_until - now)
+            events = (0 if paused else select.POLLIN) | (select.POLLOUT if one._out else 0)
+            if events:  # else not even the end of the connection is to wake us
+                poll.register(one.sock, events)
         try:
-            ready = dict(poll.poll(max(0.0, timeout) * 1000))
+            ready = dict(poll.poll(1000.0 * (0.0 if any(one.broken for one in self.connections) else min(pauses))))
         except InterruptedError:
             ready = {}
         now = time.monotonic()
-        if self._wake_read in ready:
+        if self._wake_read.fd in ready and self._wake_read.ours:
             try:
-                os.read(self._wake_read, 4096)
+                os.read(self._wake_read.fd, 4096)
             except OSError:
                 pass
-        if self._sock.fileno() in ready:
-            self._accept(now)
+        if self._sock.fd in ready:
+            self._deaf_until = self._accept(now)
         for one in list(self.connections):
             self._serve(one, ready.get(one.sock.fileno(), 0), now)
 
-    def _accept(self, now: float) -> None:
+    def _accept(self, now: float) -> float:
+        """Let one viewer in; return until when no other is, so that no number of them costs too much."""
+        start = time.thread_time()
         try:
-            sock, _ = self._sock.accept()
-        except OSError:
-            return
-        sock.setblocking(False)
-        if len(self.connections) >= MAX_CONNECTIONS:
+            if not self._sock.ours:
+                return float("inf")
+            sock, _ = self._sock.sock.accept()
+        except (BlockingIOError, InterruptedError, ConnectionError):
+            return now
+        except OSError:  # the target has no descriptor left, or no memory
+            return now + DEAF
+        try:
+            sock.setblocking(False)
+            if len(self.connections) < MAX_CONNECTIONS:
+                self.connections.append(Connection(sock, peer_allowed(sock), now))
+            else:
+                sock.close()
+        except Exception:
             sock.close()
-            return
-        self.connections.append(Connection(sock, peer_allowed(sock), now))
+        return now + (time.thread_time() - start) / self._share
 
     def _serve(self, one: Connection, events: int, now: float) -> None:
+        """The one place where a viewer is read, written to, and dropped for whatever comes of it."""
         try:
-            if events & (select.POLLIN | select.POLLHUP | select.POLLERR):
-                for header in one.receive():
-                    self._request(one, header)
+            if events & (select.POLLIN | select.POLLHUP | select.POLLERR) and one.quiet_until <= now:
+                self._read(one, now)
             one.flush(now)
-            if one.overdue(now) or (one.closing and one.idle):
+            if one.broken or one.overdue(now) or (one.closing and one.idle):
                 self.drop(one)
         except (BlockingIOError, InterruptedError):
             pass
-        except (WireError, OSError, ValueError, TypeError):
+        except Exception:
             self.drop(one)
+            self._deaf_until = max(self._deaf_until, one.quiet_until)  # whoever comes again and again waits too
+
+    def _read(self, one: Connection, now: float) -> None:
+        start = time.thread_time()
+        try:
+            for header in one.receive():
+                self._request(one, header)
+        finally:
+            cost = time.thread_time() - start
+            one.quiet_until = now + cost * len(self.connections) / self._share
 
     def _request(self, one: Connection, header: Dict[str, Any]) -> None:
         if one.closing:
             return
+        header = checked(header)
         if one.greeted:
+            if header["t"] == "hello":
+                raise WireError("a second hello")
             self._handle(one, header)
             return
         kind = cause = ""
         if header["t"] != "hello":
             kind, cause = "protocol", "The first message was not a hello."
-        elif not one.allowed and (not self._token or header.get("token") != self._token):
+        elif not one.allowed and (not self._token or header["token"] != self._token):
             kind, cause = "permission", "The viewer runs as another user and brought no valid token."
-        elif not common_protocol(PROTOCOLS, header.get("protocols") or []):
+        elif not common_protocol(PROTOCOLS, header["protocols"]):
             kind = "version"
-            cause = "The agent speaks protocol %d to %d, the viewer %s." % (*PROTOCOLS, header.get("protocols"))
+            cause = "The agent speaks protocol %d to %d, the viewer %s." % (*PROTOCOLS, header["protocols"])
         if kind:
             one.closing = True
             one.send({"t": "error", "kind": kind, "cause": cause, "next_step": NEXT_STEPS[kind]})
@@ -229,54 +281,49 @@ class Server:
         """Send one frame to every viewer that has been welcomed."""
         for one in list(self.connections):
             if one.greeted and not one.closing:
-                try:
-                    one.send(header)
-                except WireError:
-                    self.drop(one)
+                one.send(header)
 
     def drop(self, one: Connection) -> None:
         """Close one connection; shut down first, since a forked child may hold a copy."""
         if one in self.connections:
             self.connections.remove(one)
         try:
-            one.sock.shutdown(socket.SHUT_RDWR)
+            if one.held.ours:
+                one.sock.shutdown(socket.SHUT_RDWR)
         except OSError:
             pass
-        one.sock.close()
+        one.held.close()
 
     def close(self, seconds: float = 0.2) -> None:
         """Give what is queued a short moment to leave, then close everything and remove the socket file."""
         end = time.monotonic() + seconds
         for one in list(self.connections):
             try:
-                while not one.idle and time.monotonic() < end:
+                while not one.idle and not one.broken and time.monotonic() < end:
                     while one.encode_some():
                         pass
                     one.flush(time.monotonic())
                     if not one.idle:
-                        select.select([], [one.sock], [], 0.01)
-            except (OSError, ValueError, WireError):
+                        poll = select.poll()
+                        poll.register(one.sock, select.POLLOUT)
+                        poll.poll(10)
+            except Exception:
                 pass
             self.drop(one)
+        with self._wake_lock:
+            self._wake_write.close()
+        self._wake_read.close()
         self._sock.close()
-        try:
-            os.unlink(self.path)
-        except OSError:
-            pass
-        try:
-            os.rmdir(os.path.dirname(self.path))
-        except OSError:
-            pass
-        os.close(self._wake_read)
-        os.close(self._wake_write)
+        remove(self.path)
 
     def abandon(self) -> None:
         """Close our copies of the descriptors in a forked child; the connections stay the parent's."""
-        for sock in [self._sock] + [one.sock for one in self.connections]:
-            sock.close()
-        self.connections.clear()
-        os.close(self._wake_read)
-        os.close(self._wake_write)
+        connections, self.connections = self.connections, []
+        for held in (self._sock, self._wake_read, self._wake_write, *[one.held for one in connections]):
+            try:
+                held.close()
+            except OSError:
+                pass
 
 
 NEXT_STEPS = {
@@ -284,15 +331,3 @@ NEXT_STEPS = {
     "permission": "Run the viewer as the same user or as root.",
     "version": "Use the version of tensortui that attached first, or detach it and attach again.",
 }
-
-
-def peer_allowed(sock: socket.socket) -> bool:
-    """Whether the peer's credentials are enough: the same user, or root."""
-    try:
-        if hasattr(socket, "SO_PEERCRED"):
-            size = struct.calcsize("3i")
-            _, uid, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
-            return uid in (0, os.geteuid())
-    except OSError:
-        pass
-    return False

@@ -1,0 +1,57 @@
+"""File descriptors of ours, told from what the target may open under the same number once ours is closed.
+
+A forked child that closes everything it inherited and opens files of its own, as a daemon does, gets our numbers.
+"""
+
+import os
+import socket
+from typing import Tuple
+
+
+class Held:
+    """One descriptor of ours; `close` leaves it alone where it has become somebody else's."""
+
+    __slots__ = ("_what", "fd")
+
+    def __init__(self, fd: int) -> None:
+        """Remember what `fd` is now."""
+        self.fd = fd
+        self._what = _identity(fd)
+
+    @property
+    def ours(self) -> bool:
+        """Whether the number still stands for what it did in the beginning."""
+        try:
+            return self.fd >= 0 and _identity(self.fd) == self._what
+        except OSError:
+            return False
+
+    def close(self) -> None:
+        """Close it where it is ours. From the first moment on, nobody finds the number here any more."""
+        ours, fd, self.fd = self.ours, self.fd, -1
+        if ours:
+            os.close(fd)
+
+
+class HeldSocket(Held):
+    """The same for a socket, whose object would close the number at its own end."""
+
+    __slots__ = ("sock",)
+
+    def __init__(self, sock: socket.socket) -> None:
+        """Take over `sock`."""
+        super().__init__(sock.fileno())
+        self.sock = sock
+
+    def close(self) -> None:
+        """Close it where it is ours, else only forget it."""
+        ours, self.fd = self.ours, -1
+        if ours:
+            self.sock.close()
+        else:
+            self.sock.detach()
+
+
+def _identity(fd: int) -> Tuple[int, int]:
+    found = os.fstat(fd)
+    return found.st_dev, found.st_ino
