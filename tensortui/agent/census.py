@@ -4,6 +4,7 @@ import collections
 import weakref
 from typing import Any, Callable, Deque, Dict, Generator, Iterator, List, Optional, Set
 
+from tensortui.agent.containers import is_wrapper
 from tensortui.wire.messages import OTHER
 
 SEPARATOR = "\0"  # between the names of one tensor: no name has an unprintable character in it
@@ -122,13 +123,16 @@ class Census:
         self.by_id: Dict[int, Tracked] = {}
         self._by_pyid: Dict[int, Tracked] = {}
         self._by_ref: Dict[int, Tracked] = {}
+        self.withheld = ""  # why no tensor at all may be watched, if so
         self.memory: Dict[str, Any] = {}  # what discovery keeps from one pass to the next
         self._next_id = 1
 
     def is_tensor(self, thing: Any) -> bool:
-        """Whether `thing` is a tensor, told by its type alone: runs no code of the target."""
+        """Whether `thing` is a tensor that may be watched, told by its type alone: runs no code of the target."""
         kind = type(thing)
-        return id(kind) in self.types.ids and has_base(kind, self.base)
+        if id(kind) not in self.types.ids:
+            return False
+        return kind is self.exact_type or (has_base(kind, self.base) and not is_wrapper(kind))
 
     def track(self, tensor: Any) -> Optional[Tracked]:
         """Return the entry of the tensor in hand, a new one where it is not known yet; None if it is no tensor."""
@@ -167,6 +171,13 @@ class Census:
         self._by_ref[id(ref)] = tracked
         self.fresh.append(tracked)
         return tracked
+
+    def give_up(self, tracked: Tracked) -> None:
+        """Let go of the weak reference to a live tensor: it will be buried as if it had died."""
+        self._by_ref.pop(id(tracked.ref), None)
+        tracked.ref = weakref.ref(set())  # of something that is gone at once
+        self._by_ref[id(tracked.ref)] = tracked
+        self.dead.append(tracked.ref)
 
     def bury(self) -> Optional[Tracked]:
         """Take one dead tensor off the books and return its entry; None where no tracked one died."""

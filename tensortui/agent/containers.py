@@ -21,7 +21,8 @@ Entries = Iterator[Entry]
 # How a child is written, and what it is there.
 ATTRIBUTE, ITEM, ELEMENT, VARIABLE, SUBMODULE, PARAMETER, BUFFER = range(7)
 
-LEAF, DICT, LIST, TUPLE, SET, DEQUE, OBJECT, MODULE, OPTIMIZER, FUNCTION, METHOD, PARTIAL, TENSOR, LEARNED = range(14)
+LEAF, DICT, LIST, TUPLE, SET, DEQUE, OBJECT, MODULE, OPTIMIZER, FUNCTION, METHOD, PARTIAL = range(12)
+TENSOR, LEARNED, WRAPPER = range(12, 15)
 
 type_flags = type.__dict__["__flags__"].__get__
 type_mro = type.__dict__["__mro__"].__get__
@@ -43,6 +44,22 @@ _MODULE_OWN = frozenset((
     "_forward_hooks_always_called", "_forward_pre_hooks", "_forward_pre_hooks_with_kwargs", "_state_dict_hooks",
     "_state_dict_pre_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks",
 ))  # fmt: skip
+
+
+def is_wrapper(kind: type) -> bool:
+    """Whether tensors of this type wrap others (DTensor, jagged, quantized ones) or stand for them (fake ones).
+
+    `torch.nn.Module` exchanges their contents in place, which fails for a tensor that anybody holds a weak reference
+    to: these are never watched.
+    """
+    for one in type_mro(kind):
+        space = type_dict(one)
+        if "__tensor_flatten__" in space:
+            return True
+        module = space.get("__module__")
+        if type(module) is str and module == "torch._subclasses.fake_tensor":
+            return True
+    return False
 
 
 class Kinds:
@@ -71,7 +88,7 @@ class Kinds:
         order = type_mro(kind)
         for base, found in self._bases:
             if base is not None and any(one is base for one in order):
-                return found
+                return WRAPPER if found >= TENSOR and is_wrapper(kind) else found
         if flags & _DICT:
             return DICT
         if flags & _LIST:
@@ -182,14 +199,15 @@ def _attributes(thing: Any) -> Optional[Entries]:
     if not any(gc.is_tracked(one) for one in gc.get_referents(thing) if one is not kind):
         return None
     space = instance_dict(thing)
-    slots = _slots(thing)
+    more = slots(thing)
     if space:
         entries = items(space, ATTRIBUTE)
-        return chain(entries, slots) if slots else entries
-    return iter(slots) if slots else None
+        return chain(entries, more) if more else entries
+    return iter(more) if more else None
 
 
-def _slots(thing: Any) -> List[Entry]:
+def slots(thing: Any) -> List[Entry]:
+    """Return what is in the slots of `thing` that classes written in Python gave it."""
     found: List[Entry] = []
     for one in type_mro(type(thing)):
         if not type_flags(one) & HEAP_TYPE:

@@ -9,6 +9,7 @@ from itertools import compress, repeat
 from typing import Any, Callable, Deque, Dict, List, Optional, Set
 
 from tensortui.agent.census import Census, Work, has_base
+from tensortui.agent.containers import is_wrapper
 from tensortui.agent.guard import Alone
 
 QUEUE_LIMIT = 300_000  # found but not looked at: past this the hook finds no more until the agent has caught up
@@ -16,6 +17,11 @@ YOUNG_LIMIT = 10_000  # a youngest generation larger than this is not read in on
 NO_LIMIT = 1 << 62
 HOOK_SHARE = 0.5  # of the budget: what the hook may use, the rest is the thread's
 CHUNK = 2_000
+RELEASED = 32  # tensors between two looks at the clock
+SWAPS = (
+    "torch.__future__.set_swap_module_params_on_conversion(True) is set: torch refuses to exchange tensors that are "
+    "watched, so none are listed"
+)
 SUBCLASSES = type.__dict__["__subclasses__"]
 WEAKREF_OFFSET = type.__dict__["__weakrefoffset__"].__get__
 
@@ -28,26 +34,47 @@ class Types:
         self._census = census
         base = getattr(torch._C, "TensorBase", None) or torch._C._TensorBase
         census.base = base
-        census.exact_type = torch.Tensor
+        self._exact = census.exact_type = torch.Tensor
         census.module_base, census.optimizer_base = torch.nn.Module, torch.optim.Optimizer
         self.roots: Dict[int, type] = {id(one): one for one in (base, torch.nn.Module, torch.optim.Optimizer)}
         self.wanted: Set[int] = set()
         self.kinds: List[weakref.ref[Any]] = []  # the same types, for the pool scan
         self.grown = False  # types appeared since this was last set to False
+        self._future = vars(torch).get("__future__")
+        self._swaps = False  # as of the last refresh
+
+    @property
+    def stale(self) -> bool:
+        """Whether the target has changed its mind on exchanging tensors in place: `refresh` is due at once."""
+        return self._swaps_now() != self._swaps
+
+    def _swaps_now(self) -> bool:
+        return self._future is not None and vars(self._future).get("_swap_module_params_on_conversion") is True
 
     def refresh(self) -> Work:
-        """Walk the subclasses anew: types may have been defined, or have died, since."""
+        """Walk the subclasses anew: types may have been defined, or have died, since.
+
+        Tensors whose contents torch exchanges in place are left out, since it refuses to where anybody holds a weak
+        reference: wrappers always, and all that a module may have, gradients and buffers too, where the target asked
+        for it.
+        """
+        swaps = self._swaps = self._swaps_now()
+        self._census.withheld = SWAPS if swaps else ""
+        self._census.exact_type = None if swaps else self._exact
         tensors: Set[int] = set()
         wanted: Set[int] = set()
         kinds = []
         for root in self.roots.values():
             todo = [weakref.ref(root)]
-            into = tensors if root is self._census.base else wanted
+            of_tensors = root is self._census.base
+            into = tensors if of_tensors else wanted
+            seen: Set[int] = set()
             while todo:
                 kind = todo.pop()()
-                if kind is None or id(kind) in into:
+                if kind is None or id(kind) in seen:
                     continue
-                if WEAKREF_OFFSET(kind):
+                seen.add(id(kind))
+                if WEAKREF_OFFSET(kind) and not (of_tensors and (swaps or is_wrapper(kind))):
                     into.add(id(kind))
                     kinds.append(weakref.ref(kind))
                 todo.extend(map(weakref.ref, SUBCLASSES(kind)))
@@ -56,9 +83,27 @@ class Types:
         wanted |= tensors
         self.grown = self.grown or not wanted <= self.wanted
         self.kinds = kinds
+        fewer = not self._census.types.ids <= tensors
         for ids, now in ((self._census.types.ids, tensors), (self.wanted, wanted)):
             ids.update(now)  # the hook may run at any moment and must never see a set without what stays
             ids.intersection_update(now)
+        if fewer:
+            yield from self._release()
+
+    def _release(self) -> Work:
+        """Let go of the tensors whose types are wanted no more."""
+        census = self._census
+        todo = list(census.by_id.values())
+        while todo:
+            with Alone() as alone:
+                while todo and not alone.over():
+                    for tracked in todo[-RELEASED:]:
+                        tensor = tracked.ref()
+                        if tensor is not None and id(type(tensor)) not in census.types.ids:
+                            census.give_up(tracked)
+                        del tensor
+                    del todo[-RELEASED:]
+            yield
 
 
 class Hook:

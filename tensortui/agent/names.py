@@ -11,6 +11,7 @@ from tensortui.agent.containers import LEARNED, MODULE, OPTIMIZER, TENSOR, VARIA
 from tensortui.agent.frames import MAX_DEPTH, Locals, stack_of, thread_names
 from tensortui.agent.guard import MOST_FRAMES, Alone, Stillness
 from tensortui.agent.walk import Root, Walk
+from tensortui.agent.wrappers import Wrappers
 
 MAX_FRAMES = 200  # frames whose variables are named in one pass
 TOO_DEEP = "names of local variables: some stacks are too deep to be gone through without a stall"
@@ -29,7 +30,8 @@ def discover(context: Context) -> Work:
     if base is None:
         return False
     kinds = make_kinds(context, base)
-    walk = Walk(context, kinds, _leaf_reader(context, base))
+    wrappers = Wrappers(context, kinds, base)
+    walk = Walk(context, kinds, _leaf_reader(context, base), wrappers)
     yield from _globals(walk, kinds, "__main__", True)
     memory = _memory(context)
     if memory.count != len(sys.modules):
@@ -42,8 +44,9 @@ def discover(context: Context) -> Work:
     yield from roles.stray_modules(context, walk)
     yield from _libraries(context, walk, kinds, memory)
     yield from frames.name_all(True)
-    yield from roles.Optimizers(context, kinds).name_all()
+    yield from roles.Optimizers(context, kinds, wrappers).name_all()
     yield from roles.gradients(context, base)
+    context.reasons += filter(None, (context.census.withheld, wrappers.reason()))
     if walk.cut:
         context.reasons.append("names: there are more objects than are looked through for tensors")
     return True

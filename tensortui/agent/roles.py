@@ -6,10 +6,11 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 from tensortui.agent import containers, labels
 from tensortui.agent.census import SEPARATOR, Context, Tracked, Work
-from tensortui.agent.containers import TENSOR, Entries, Kinds
+from tensortui.agent.containers import TENSOR, WRAPPER, Entries, Kinds
 from tensortui.agent.guard import Alone
 from tensortui.agent.rows import cell
 from tensortui.agent.walk import Root, Walk
+from tensortui.agent.wrappers import Wrappers
 from tensortui.wire.messages import GRADIENT, OPTIMIZER, PARAMETER, TENSOR_COLUMNS
 
 CHUNK = 32
@@ -40,10 +41,11 @@ class Numbering:
 class Optimizers:
     """One pass over the state and the parameter groups of every optimizer."""
 
-    def __init__(self, context: Context, kinds: Kinds) -> None:
+    def __init__(self, context: Context, kinds: Kinds, wrappers: Wrappers) -> None:
         """Start a pass whose finds go to `context`, after the parameters have got their names."""
         self._context = context
         self._kinds = kinds
+        self._wrappers = wrappers
 
     def name_all(self) -> Work:
         """Name what the optimizers hold; yields between the pieces."""
@@ -86,19 +88,20 @@ class Optimizers:
     def _state_of(self, label: str, number: int, key: Any, value: Any) -> None:
         context = self._context
         owner = "%s.state[%d]" % (label, number)
-        if self._kinds.of(key) >= TENSOR:
+        kind = self._kinds.of(key)
+        if kind == WRAPPER:
+            owner = self._wrappers.name_of(key) or owner
+        elif kind >= TENSOR:
             owner = name_of(context, context.track(key)) or owner
         else:
             owner = "%s.state[%s]" % (label, labels.key(key))
         for way, tensor in islice(self._tensors("", value), MAX_STATE):
-            tracked = context.track(tensor)
-            if tracked is not None:
-                context.note(tracked, labels.clip("%s of %s" % (way or "state", owner)), OPTIMIZER)
+            self._note(tensor, "%s of %s" % (way or "state", owner), OPTIMIZER)
 
     def _tensors(self, way: str, value: Any, depth: int = 3) -> Iterator[Tuple[str, Any]]:
         kind = self._kinds.of(value)
         if kind >= TENSOR:
-            yield way, value
+            yield from self._wrappers.within(value, way)
         elif depth:
             for style, key, child in containers.children(value, kind, self._kinds) or ():
                 plain = not way and style == containers.ITEM and type(key) is str and key.isidentifier()
@@ -106,15 +109,27 @@ class Optimizers:
 
     def _group(self, label: str, number: int, key: Any, value: Any) -> None:
         """A tensor of a parameter group is a parameter, or a setting such as the learning rate."""
-        tracked = self._context.track(value) if self._kinds.of(value) >= TENSOR else None
-        if tracked is None:
+        kind = self._kinds.of(value)
+        if kind < TENSOR:
             return
         place = "%s.param_groups[%d]" % (label, number)
-        if type(key) is int:
-            name = None if name_of(self._context, tracked) else "%s['params'][%d]" % (place, key)
-            self._context.note(tracked, name, PARAMETER)
+        if type(key) is not int:
+            for way, part in self._wrappers.within(value, labels.key(key).strip("'")):
+                self._note(part, "%s of %s" % (way, place), OPTIMIZER)
+            return
+        name = "%s['params'][%d]" % (place, key)
+        if kind == WRAPPER:
+            for way, part, role in self._wrappers.parts(value, self._wrappers.name_of(value) or name, PARAMETER):
+                self._note(part, way, role)
+        elif name_of(self._context, self._context.track(value)):
+            self._note(value, None, PARAMETER)
         else:
-            self._context.note(tracked, "%s of %s" % (labels.key(key).strip("'"), place), OPTIMIZER)
+            self._note(value, name, PARAMETER)
+
+    def _note(self, tensor: Any, name: Optional[str], category: int) -> None:
+        tracked = self._context.track(tensor)
+        if tracked is not None:
+            self._context.note(tracked, name and labels.clip(name), category)
 
 
 def _state(optimizer: Any) -> Optional[Entries]:

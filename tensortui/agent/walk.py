@@ -10,8 +10,9 @@ from typing import Any, Callable, List, Optional, Set, Tuple
 
 from tensortui.agent import containers, labels
 from tensortui.agent.census import Context, Work
-from tensortui.agent.containers import LEAF, LEARNED, MODULE, OPTIMIZER, TENSOR, Entries, Kinds
+from tensortui.agent.containers import LEAF, LEARNED, MODULE, OPTIMIZER, TENSOR, WRAPPER, Entries, Kinds
 from tensortui.agent.guard import Alone, DisturbedError
+from tensortui.agent.wrappers import Wrappers
 from tensortui.wire.messages import BUFFER, INPUT, OTHER, PARAMETER
 
 DEPTH = 6  # levels below a variable; a module inside a module does not count
@@ -46,13 +47,14 @@ class Root:
 class Walk:
     """One pass over everything that has a name. `visited` holds the ids of the containers that were opened."""
 
-    def __init__(self, context: Context, kinds: Kinds, is_leaf: Callable[[Any], bool]) -> None:
+    def __init__(self, context: Context, kinds: Kinds, is_leaf: Callable[[Any], bool], wrappers: Wrappers) -> None:
         """Start a pass whose finds go to `context`; `is_leaf` reads that attribute of a tensor safely."""
         self.visited: Set[int] = set()
         self.cut = False
         self._context = context
         self._kinds = kinds
         self._is_leaf = is_leaf
+        self._wrappers = wrappers
         self._left = MAX_PASS
 
     def below(self, root: Root) -> Work:
@@ -139,20 +141,27 @@ class Walk:
         return levels
 
     def _note(self, tensor: Any, kind: int, style: int, name: str, root: Root) -> None:
-        context = self._context
-        tracked = context.track(tensor)
-        if tracked is None:
-            return
         category = OTHER
         if kind == LEARNED or style == containers.PARAMETER:
             category = PARAMETER
         elif style == containers.BUFFER:
             category = BUFFER
-        elif root.local and context.clock() - tracked.born < YOUNG and self._is_leaf(tensor):
+        elif root.local and self._is_leaf(tensor):
             category = INPUT
-        if root.spare and context.names.get(tracked.id):
+        if kind == WRAPPER:
+            for way, part, role in self._wrappers.parts(tensor, name, category, root.suffix):
+                self._enter(part, way, role, root)
+        else:
+            self._enter(tensor, name + root.suffix, category, root)
+
+    def _enter(self, tensor: Any, name: str, category: int, root: Root) -> None:
+        context = self._context
+        tracked = context.track(tensor)
+        if tracked is None or (root.spare and context.names.get(tracked.id)):
             return
-        context.note(tracked, labels.clip(name + root.suffix), category)
+        if category == INPUT and context.clock() - tracked.born >= YOUNG:
+            category = OTHER
+        context.note(tracked, labels.clip(name), category)
 
 
 def less(depth: int, kind: int, style: int) -> int:
