@@ -15,9 +15,10 @@ from types import CodeType, FrameType, FunctionType
 from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 PAUSE = 5e-5  # seconds without the interpreter lock before a piece: whoever waited for it can have it
-ALONE = 1.0  # seconds that who waits from now on waits before asking for the lock
+ALONE = 0.02  # seconds that who waits from now on waits before asking for the lock: a few may, once it is free again
 PIECE = 4e-4  # seconds that the work in one piece may take
 MOST_FRAMES = 4_000  # of all threads together that are gone through in one piece
+APART = "apart"  # what work yields before a step that gives up the lock, as reading a file does
 HALF_MICROSECOND = 5e-7  # the interval is kept in whole microseconds and cut down when it is set
 
 
@@ -70,6 +71,8 @@ class Company:
     def __init__(self) -> None:
         """Nobody yet."""
         self._partner: Optional[Partner] = None
+        self.alone: Optional[Alone] = None  # the outermost block that is open
+        self.holder = 0  # the thread that opened it
 
     def partner(self) -> Partner:
         """Return the partner of this process: a fork leaves it behind."""
@@ -98,8 +101,11 @@ class Alone:
 
     The lock is given up and goes through another thread first, so that whoever waits for it waits anew; then the
     switch interval is raised, so that nobody who starts to wait asks for it before the block is over, if that takes
-    well under a second. Both settings are changed and put back while the lock is held: no other thread ever sees them,
+    well under `ALONE`. Both settings are changed and put back while the lock is held: no other thread ever sees them,
     and a fork inherits neither. The collector sleeps because it could run a finalizer of the target in the middle.
+
+    So nothing in a block may give up the lock: no file is read and no socket written. A block inside another one
+    changes nothing; it ends its pieces by its own limit or by that of the outer one, whichever comes first.
     """
 
     def __init__(self, limit: float = PIECE) -> None:
@@ -111,6 +117,10 @@ class Alone:
 
     def __enter__(self) -> "Alone":
         """Take the lock afresh and keep it."""
+        outer = COMPANY.alone
+        if outer is not None and COMPANY.holder == _thread.get_ident():
+            self._end = min(outer._end, time.perf_counter() + self.limit)
+            return self
         time.sleep(PAUSE)
         COMPANY.partner().take_turn()
         interval = sys.getswitchinterval()
@@ -122,15 +132,18 @@ class Alone:
         # Who began to wait in the microsecond before the interval was raised still asks after the old one.
         self.limit = min(self.limit, interval / 4)
         self._end = time.perf_counter() + self.limit
+        COMPANY.alone, COMPANY.holder = self, _thread.get_ident()
         return self
 
     def __exit__(self, *_: Any) -> None:
         """Put both settings back as they were."""
+        if self._interval is None:
+            return
+        COMPANY.alone = None
+        sys.setswitchinterval(self._interval + HALF_MICROSECOND)
+        self._interval = None
         if self._collecting:
             gc.enable()
-        if self._interval is not None:
-            sys.setswitchinterval(self._interval + HALF_MICROSECOND)
-            self._interval = None
 
     def over(self) -> bool:
         """Whether the time for this piece is used up."""
@@ -145,7 +158,9 @@ _ONLY_TRUE = {True: None}.__getitem__
 
 
 class Stillness:
-    """Proof, at the very moment of a read, that no other thread has called or returned since this was made.
+    """Proof, at the very moment of a read, that no other thread has entered or left a Python function since.
+
+    A thread may have gone on inside the function in which it was; whether that is harmless is for the reader to know.
 
     However long this thread may be kept from a processor in the middle of a piece, the interpreter lock is only given
     up between two instructions. So the proof and the read are made by one call of a C function, which goes through a
@@ -181,42 +196,37 @@ class Stillness:
             frames[self._me] = None
 
 
-_BACKWARDS = (
-    ("torch.autograd.graph", "_engine_run_backward"),
-    ("torch.autograd", "backward"),
-    ("torch.autograd", "grad"),
-)
+_ENGINE = "run_backward"  # the method of the C++ engine: no function can start a backward without naming it
 
 
 class Backward:
     """Tells whether any thread is inside a backward that Python started."""
 
     def __init__(self, modules: Dict[str, Any]) -> None:
-        """Look the entry points up in `modules` (sys.modules) without importing anything."""
-        self._codes: Tuple[CodeType, ...] = ()
-        for module, name in _BACKWARDS:
-            function = vars(modules[module]).get(name) if module in modules else None
-            if type(function) is FunctionType:
-                self._codes += (function.__code__,)
-
-    @property
-    def known(self) -> bool:
-        """Whether the entry points were found: without them no saved tensor may be read."""
-        return bool(self._codes)
+        """Look in `modules` (sys.modules) whether torch starts it as expected, without importing anything."""
+        graph = modules.get("torch.autograd.graph")
+        function = vars(graph).get("_engine_run_backward") if graph is not None else None
+        self.known = type(function) is FunctionType and starts_backward(function.__code__)
 
     def running(self, now: Stillness) -> bool:
-        """Whether one is running in that moment, or may be: stacks of absurd depth are not gone through."""
-        codes = self._codes
+        """Whether one is running in that moment, or may be: stacks of absurd depth are not gone through.
+
+        A function that names the engine's method may call it at any time without entering another: it counts as one
+        that does. So where no backward runs, none begins before some thread has entered a function.
+        """
         left = MOST_FRAMES
         for frame in now.frames.values():
             at: Any = frame
             while at is not None:
-                code = at.f_code
-                for one in codes:
-                    if code is one:
-                        return True
+                if starts_backward(at.f_code):
+                    return True
                 at = at.f_back
                 left -= 1
                 if not left:
                     return True
         return False
+
+
+def starts_backward(code: CodeType) -> bool:
+    """Whether a function may start a backward by itself."""
+    return _ENGINE in code.co_names

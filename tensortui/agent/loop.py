@@ -5,13 +5,13 @@ import time
 from typing import Any, Dict, Optional
 
 from tensortui.agent.answers import Answers
+from tensortui.agent.census import Work
 from tensortui.agent.connections import MIN_INTERVAL, Connection, Server
 from tensortui.agent.governor import GAP, SAMPLE, SLICE, Governor
-from tensortui.agent.guard import COMPANY
+from tensortui.agent.guard import APART, COMPANY, Alone
 from tensortui.agent.process import loaded_torch
 from tensortui.agent.sampler import Sampler
 from tensortui.agent.work import Workshop
-from tensortui.wire.messages import WATCH_LIMIT
 
 LOOK_FOR_TORCH = 0.25
 PROGRESS_EVERY = 0.25
@@ -34,6 +34,7 @@ class Agent:
         self._pid = os.getpid()
         self._progress_at = 0.0
         self._torch_at = 0.0
+        self._apart: Optional[Work] = None  # what asked to run its next step by itself
         self._lonely_since = time.monotonic()
         self._cpu = time.thread_time()
         self._hook_seconds = 0.0
@@ -89,9 +90,9 @@ class Agent:
 
     @staticmethod
     def _encode(one: Connection) -> None:
-        start = time.perf_counter()
-        while time.perf_counter() - start < SLICE and one.encode_some():
-            pass
+        with Alone(SLICE) as alone:
+            while not alone.over() and one.encode_some():
+                pass
 
     def _slice(self) -> str:
         """Run one slice where the governor lets us; return the kind of work that this turn is booked under."""
@@ -101,17 +102,29 @@ class Agent:
         if workshop is None or payable is None:
             return SAMPLE
         work, kind = payable
-        start = time.perf_counter()
-        end = start + SLICE
+        start = time.thread_time()
         try:
-            while time.perf_counter() < end:
-                next(work)
+            self._apart = work if self._go_on(work) is APART else None
         except StopIteration:
             workshop.over(work)
         except Exception as error:
             workshop.over(work, self._answers.failed(error))
-        self._governor.slice_took(time.perf_counter() - start)
+        self._governor.slice_took(time.thread_time() - start)
         return kind
+
+    def _go_on(self, work: Work) -> Any:
+        """Run one slice of `work`; return APART where its next step is to be run by itself.
+
+        All else is run with the interpreter lock in hand and the collector asleep: what work allocates must not have
+        the collector go through the target's objects, and run its finalizers, on this thread.
+        """
+        if self._apart is work:
+            return next(work)
+        with Alone(SLICE) as alone:
+            while not alone.over():
+                if next(work) is APART:
+                    return APART
+        return None
 
     def _timeout(self) -> float:
         if any(one.wants_encoding() for one in self._server.connections):
@@ -161,20 +174,20 @@ class Agent:
             sampler = self._sampler
             one.send(self._answers.welcome(header, None if sampler is None else sampler.torch))
         elif kind == "subscribe":
-            interval = header.get("interval")
-            one.interval = None if interval is None else max(float(interval), MIN_INTERVAL)
+            interval = header["interval"]
+            one.interval = None if interval is None else max(interval, MIN_INTERVAL)
             one.due = float("inf") if interval is None else time.monotonic()
         elif kind == "watch":
-            one.watch = [int(number) for number in header.get("ids", [])[:WATCH_LIMIT]]
+            one.watch = header["ids"]
         elif kind == "refresh":
-            one.requests = [*one.requests[-MAX_REQUESTS:], header.get("request")]
+            one.requests = [*one.requests[-MAX_REQUESTS:], header["request"]]
             self._torch_at = 0.0  # torch may have come since we looked
         elif kind == "graph":
             one.graphs = [*one.graphs[-MAX_REQUESTS:], header]
             self._torch_at = 0.0
         elif kind == "detach":
-            if header.get("if_alone") and self._others(one):
-                one.send({"t": "failed", "request": header.get("request"), **NOT_ALONE})
+            if header["if_alone"] and self._others(one):
+                one.send({"t": "failed", "request": header["request"], **NOT_ALONE})
             else:
                 self._stop = "detached"
 

@@ -7,16 +7,19 @@ its successors are touched: torch keeps the length of the longest path below eac
 
 import ctypes
 import re
+from array import array
 from itertools import chain, islice
 from operator import attrgetter
-from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from tensortui.agent import containers, labels
 from tensortui.agent.containers import TENSOR, Kinds
 from tensortui.agent.guard import DisturbedError, Stillness
+from tensortui.agent.poolscan import Memory, pairs
 
 SHALLOW = 10_000  # nodes with no longer path below them may all be touched
-DEEP = 5_000  # and this many others, ever
+DEEP = 5_000  # and this many others that live at the same time
+SWEEP = 256  # of those that are looked at in one go
 ENOUGH = 200  # nodes that agree with what the layout is believed to be
 MAX_SAVED = 256  # tensors of one node
 MAX_SUCCESSORS = 1024
@@ -38,8 +41,9 @@ class Depths:
         """Nothing is known yet: the layout of a node is told from the first ones that are met."""
         self._places = [2, 3, 4]  # words of a node where its sequence number may be, the path length behind it
         self._agreed = 0
-        self._deep: Set[Key] = set()
-        self.exhausted = False
+        self._deep: Dict[Key, int] = {}  # with the address of the Python object that each got
+        self._memory: Optional[Memory] = None
+        self.exhausted = False  # for now: room is made when deep nodes die
 
     @property
     def known(self) -> bool:
@@ -88,8 +92,24 @@ class Depths:
         if len(self._deep) >= DEEP:
             self.exhausted = True
             return False
-        self._deep.add(key)
+        self._deep[key] = id(node)
         return True
+
+    def forget_dead(self) -> None:
+        """Look whether some of the deep nodes are gone: a few at a time, each time others."""
+        if not self._deep:
+            return
+        if self._memory is None:
+            self._memory = Memory()
+        some = list(islice(self._deep.items(), SWEEP))
+        words = array("Q", bytes(24 * len(some)))
+        got = self._memory.read(pairs([wrapper for _, wrapper in some], 24), words)
+        for place, (key, wrapper) in enumerate(some):
+            del self._deep[key]
+            count, _, at = words[3 * place : 3 * place + 3]
+            if (place + 1) * 24 > got or (count and at == key[0]):
+                self._deep[key] = wrapper
+        self.exhausted = len(self._deep) >= DEEP
 
 
 DEPTHS = Depths()  # of this process: whatever reads a node counts here

@@ -1,22 +1,25 @@
 """Find the live objects of some types by reading the allocator's pools, without stopping the target.
 
 `gc.get_objects()` holds the GIL for about 0.1 us an object, 0.2 s at two million. Small objects lie in the pools of
-pymalloc, so their memory is read with process_vm_readv, which releases the GIL and cannot fault. What looks like an
-object of a wanted type is looked at once more under the GIL: its type, its reference count, and that both of its
-neighbours in the collector's list point back to it. Only then is a reference taken, and only a weak one kept.
+pymalloc, so their memory is read with process_vm_readv, which cannot fault. What looks like an object of a wanted
+type is looked at once more: its type, its reference count, and that both of its neighbours in the collector's list
+point back to it. In the moment in which that is certain a reference is taken, and only a weak one kept.
 
 The layout is not assumed: `PoolScanner` checks it on objects of its own and says so when this interpreter differs.
 """
 
 import ctypes
+import operator
 import os
 import sys
 import weakref
 from array import array
-from itertools import repeat
-from typing import Any, Deque, Dict, Iterable, List, Optional, Set, Tuple
+from itertools import chain, repeat, starmap
+from typing import Any, Deque, Dict, Iterable, Iterator, List, Optional, Set, Tuple
 
 from tensortui.agent.census import Work
+from tensortui.agent.guard import Alone
+from tensortui.agent.maps import read_mappings
 
 POOL = 16384 if sys.version_info >= (3, 10) else 4096
 HEADER = 48
@@ -30,7 +33,10 @@ FULL_LIMIT = 400_000  # pools of address space that are looked at one by one: 6 
 COARSE = 262_144  # above that, one probe in so many bytes, then the neighbourhood of what was found
 ARENA = 1 << 20
 BATCH = 64
+PROOFS = 2
+TRIES = 3
 MOST_SLOTS = 30  # attribute slots inside an instance
+_ONLY_TRUE = {True: None}.__getitem__
 MASK = ~3  # the collector keeps flags in the low bits of a link back
 
 type_flags = type.__dict__["__flags__"].__get__
@@ -44,28 +50,39 @@ class Vector(ctypes.Structure):
 
 
 class Memory:
-    """Reads this process's own memory without ever faulting; with the GIL or without it."""
+    """Reads this process's own memory without ever faulting, and without giving up the GIL."""
 
     def __init__(self) -> None:
         """Look the function up; raises AttributeError or OSError where the platform has none."""
-        self._free = ctypes.CDLL(None).process_vm_readv
-        self._held = ctypes.PyDLL(None).process_vm_readv
-        for call in (self._free, self._held):
-            call.restype = ctypes.c_ssize_t
-            call.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_ulong, ctypes.c_void_p, *[ctypes.c_ulong] * 2]
+        self._call = call = ctypes.PyDLL(None).process_vm_readv
+        call.restype = ctypes.c_ssize_t
+        call.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_ulong, ctypes.c_void_p, *[ctypes.c_ulong] * 2]
         self._pid = os.getpid()
+        self._kept: Any = None
 
-    def read(self, places: "array[int]", buffer: "array[int]", held: bool = False) -> int:
+    def read(self, places: "array[int]", buffer: "array[int]") -> int:
         """Read the (address, length) pairs of `places` into `buffer`; return how many bytes came, -1 for none."""
         local = Vector(buffer.buffer_info()[0], len(buffer) * buffer.itemsize)
-        call = self._held if held else self._free
         count = len(places) // 2
-        return int(call(self._pid, ctypes.addressof(local), 1, places.buffer_info()[0], count, 0))
+        return int(self._call(self._pid, ctypes.addressof(local), 1, places.buffer_info()[0], count, 0))
+
+    def unchanged(self, places: "array[int]", expected: "array[int]") -> Iterator[None]:
+        """Return an iterator, written in C throughout, that reads `places` once more when it is gone through.
+
+        It raises KeyError(False) where other words come than those `expected`, and gives `PROOFS` times None.
+        """
+        again = array("Q", bytes(8 * len(expected)))
+        local = Vector(again.buffer_info()[0], 8 * len(expected))
+        self._kept = (places, local)  # the call knows them by their addresses alone
+        call = (self._pid, ctypes.addressof(local), 1, places.buffer_info()[0], len(places) // 2, 0)
+        came = map(operator.eq, starmap(self._call, (call,)), (8 * len(expected),))
+        same = map(operator.eq, map(bytes, (again,)), (expected.tobytes(),))
+        return chain(map(_ONLY_TRUE, came), map(_ONLY_TRUE, same))
 
     def words(self, address: int, count: int) -> List[int]:
         """Read `count` words at one address, under the GIL; [] where that is impossible."""
         buffer = array("Q", bytes(8 * count))
-        got = self.read(array("Q", [address, 8 * count]), buffer, held=True)
+        got = self.read(array("Q", [address, 8 * count]), buffer)
         return buffer.tolist() if got == 8 * count else []
 
 
@@ -80,16 +97,14 @@ def pairs(addresses: Iterable[int], length: int) -> "array[int]":
 
 def anonymous_ranges(ranges: List[Tuple[int, int]]) -> Work:
     """Add the ranges of private anonymous writable memory, cut to whole pools, to `ranges`."""
-    with open("/proc/self/maps", encoding="utf-8", errors="replace") as lines:
-        for count, line in enumerate(lines):
-            if not count % BATCH:
-                yield
-            parts = line.split(None, 5)
-            if parts[1].startswith("rw-p") and (len(parts) < 6 or parts[5].startswith(("[heap", "[anon"))):
-                low, high = (int(end, 16) for end in parts[0].split("-"))
-                low = (low + POOL - 1) & -POOL
-                if high - low >= POOL:
-                    ranges.append((low, high & -POOL))
+
+    def take(low: int, high: int, modes: str, path: str) -> None:
+        if modes == "rw-p" and (not path or path.startswith(("[heap", "[anon"))):
+            start = (low + POOL - 1) & -POOL
+            if high - start >= POOL:
+                ranges.append((start, high & -POOL))
+
+    yield from read_mappings(take)
 
 
 class PoolScanner:
@@ -125,13 +140,13 @@ class PoolScanner:
                     raise ValueError("a pool has another size class")
                 if ((start & (POOL - 1)) - HEADER) % size:
                     raise ValueError("an object lies elsewhere in its pool")
-                if self._still_there([id(thing)], {id(kind)}) != [id(thing)]:
+                if self._still_there([id(thing)], {id(kind)})[0] != [id(thing)]:
                     raise ValueError("an object of our own was not found again")
 
     def _size_class(self, address: int) -> int:
         """Return the block size of the pool that `address` lies in; raises ValueError where there is no pool."""
         header = array("I", bytes(HEADER))
-        got = self.memory.read(array("Q", [address & -POOL, HEADER]), header, held=True)
+        got = self.memory.read(array("Q", [address & -POOL, HEADER]), header)
         if got != HEADER or not valid(header[9], header[11]):
             raise ValueError("an object does not lie in a pool")
         return (header[9] + 1) * ALIGNMENT
@@ -258,36 +273,65 @@ class PoolScanner:
             self._take(likely[at : at + BATCH], ids, found, dead)
 
     def _take(self, likely: List[int], ids: Set[int], found: Deque[Any], dead: Deque[Any]) -> None:
-        """Keep weak references to those of `likely` that are live objects now: one piece, with the GIL held."""
-        sure = self._still_there(likely, ids)
-        if sure:
-            words = array("Q", sure)
-            things = (ctypes.py_object * len(sure)).from_buffer(words)  # reading an element takes a reference
-            found.extend(map(weakref.ref, things, repeat(dead.append)))
+        """Keep weak references to those of `likely` that are live objects now."""
+        for _ in range(TRIES):
+            with Alone():
+                sure, proof = self._still_there(likely, ids)
+                if not sure:
+                    return
+                things = (ctypes.py_object * len(sure)).from_buffer(array("Q", sure))  # an element is a new reference
+                refs = map(weakref.ref, things, repeat(dead.append))
+                try:
+                    # The memory is compared once more, and the references are taken, by one call of a C function:
+                    # nothing can be freed in between.
+                    found.extend(list(chain(proof, refs))[PROOFS:])
+                    return
+                except KeyError as error:
+                    if error.args != (False,):
+                        raise
 
-    def _still_there(self, likely: List[int], ids: Set[int]) -> List[int]:
-        """Return those addresses at which a tracked object of one of the types lives, as far as memory can tell."""
+    def _still_there(self, likely: List[int], ids: Set[int]) -> Tuple[List[int], Iterator[None]]:
+        """Return those addresses at which a tracked object of one of the types lives, as far as memory can tell.
+
+        With them comes an iterator that looks again when it is gone through: it raises KeyError(False) unless types and
+        reference counts are what they were, and gives `PROOFS` times None. (The collector's links may change by what
+        we allocate ourselves meanwhile.)
+        """
         heads = array("Q", bytes(32 * len(likely)))
         places = pairs([address - GC_HEAD for address in likely], 32)
-        if self.memory.read(places, heads, held=True) != 32 * len(likely):
-            return [one for each in likely for one in self._still_there([each], ids)] if len(likely) > 1 else []
+        if self.memory.read(places, heads) != 32 * len(likely):
+            return self._one_by_one(likely, ids)
         sure = []
-        links = array("Q")
+        again = array("Q")
         for place, address in enumerate(likely):
             after, back, count, kind = heads[4 * place : 4 * place + 4]
             if kind in ids and 0 < count < 1 << 40 and after > 1 << 16 and back & MASK > 1 << 16 and not after & 7:
                 sure.append(address)
-                links.extend((after, 16, back & MASK, 16))
+                again.extend((address - GC_HEAD, 32, after, 16, back & MASK, 16))
         if not sure:
-            return []
-        around = array("Q", bytes(32 * len(sure)))
-        if self.memory.read(links, around, held=True) != 32 * len(sure):
-            return [one for each in sure for one in self._still_there([each], ids)] if len(sure) > 1 else []
-        return [
-            address
-            for place, address in enumerate(sure)
-            if around[4 * place + 1] & MASK == address - GC_HEAD and around[4 * place + 2] == address - GC_HEAD
-        ]
+            return [], iter(())
+        words = array("Q", bytes(64 * len(sure)))
+        if self.memory.read(again, words) != 64 * len(sure):
+            return self._one_by_one(sure, ids)
+        live: List[int] = []
+        checked, expected = array("Q"), array("Q")
+        for place, address in enumerate(sure):
+            at = address - GC_HEAD
+            seen = words[8 * place : 8 * place + 8]
+            after, back, count, kind, _, after_prev, back_next, _ = seen
+            asked = again[6 * place : 6 * place + 6]
+            linked = after_prev & MASK == at and back_next == at and (after, back & MASK) == (asked[2], asked[4])
+            if kind in ids and 0 < count < 1 << 40 and linked:
+                live.append(address)
+                checked.extend((address, 16))
+                expected.extend((count, kind))
+        return live, self.memory.unchanged(checked, expected)
+
+    def _one_by_one(self, likely: List[int], ids: Set[int]) -> Tuple[List[int], Iterator[None]]:
+        """Do the same where some of the memory cannot be read."""
+        if len(likely) == 1:
+            return [], iter(())
+        return self._still_there([one for each in likely for one in self._still_there([each], ids)[0]], ids)
 
 
 def valid(index: int, last: int) -> bool:

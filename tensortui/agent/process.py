@@ -1,12 +1,14 @@
 """What the target says of itself: command line, versions, rank."""
 
+import functools
 import os
 import sys
 from typing import Any, Dict, List, Optional
 
 
+@functools.lru_cache(maxsize=1)
 def command() -> List[str]:
-    """Return the command line as the kernel knows it, else as Python does."""
+    """Return the command line as the kernel knows it, else as Python does; read once, as reading gives up the GIL."""
     try:
         with open("/proc/self/cmdline", "rb") as file:
             words = file.read(65536).split(b"\0")[:-1]

@@ -6,12 +6,12 @@ import time
 from typing import Any, Dict, List, Optional
 
 from tensortui.agent.census import Work
+from tensortui.agent.maps import read_mappings
 from tensortui.agent.read import Facts
 from tensortui.agent.rows import Row, Table, number
 
 MEMORY, SHARED, FILE, NOTHING = range(4)  # messages.BACKINGS
 MAPS_EVERY = 2.0
-LINES = 64  # of the memory map that are read in one step
 
 
 class Size:
@@ -55,21 +55,20 @@ class Maps:
         if now - self._read_at < MAPS_EVERY:
             return
         self._read_at = now
-        starts, ends, kinds = [], [], []
+        starts: List[int] = []
+        ends: List[int] = []
+        kinds: List[int] = []
+
+        def take(low: int, high: int, modes: str, path: str) -> None:
+            kind = self._kind(modes, path)
+            if kind != MEMORY:
+                starts.append(low)
+                ends.append(high)
+                kinds.append(kind)
+
         try:
-            with open("/proc/self/maps", encoding="utf-8", errors="replace") as lines:
-                for count, line in enumerate(lines):
-                    if not count % LINES:
-                        yield
-                    parts = line.split(None, 5)
-                    path = parts[5].strip() if len(parts) > 5 else ""
-                    kind = self._kind(parts[1], path)
-                    if kind != MEMORY:
-                        low, _, high = parts[0].partition("-")
-                        starts.append(int(low, 16))
-                        ends.append(int(high, 16))
-                        kinds.append(kind)
-        except (OSError, ValueError, IndexError):
+            yield from read_mappings(take)
+        except (OSError, ValueError):
             return
         self._starts, self._ends, self._kinds = starts, ends, kinds
 

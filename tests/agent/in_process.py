@@ -15,6 +15,7 @@ class Agent:
     """What the agent does of discovery, without its loop."""
 
     def __init__(self):
+        gc.collect()  # what earlier tests left must not die in the middle of this one
         self.census = Census(time.monotonic)
         self.census.base = base = torch._C.TensorBase
         todo = [base]
