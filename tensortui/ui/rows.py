@@ -28,6 +28,7 @@ class Rows(Groups):
         self.keys: list[Key] = []
         self._opened = True  # what a group is that nobody opened or closed by hand
         self._turned: set[Key] = set()
+        self._untold = False  # a sample had changed more than its change said: nothing of the groups can be kept
 
     # -- what changes the rows
 
@@ -39,10 +40,10 @@ class Rows(Groups):
         The rows of `ghosts`, tensors that have gone, stay where they are until `drop_ghosts`, or the next sample.
         """
         before = self.sample
-        if before is sample:  # begun before, and given up half way
+        if before is sample and not self._untold:  # begun before, and given up half way
             yield from self._place()
             return
-        if before is not None and change is not None and change.since == before.seq:
+        if before is not None and not self._untold and change is not None and change.since == before.seq:
             size = len(change.new) + len(change.changed) + len(change.gone) + len(change.storages)
             if size <= SMALL:
                 self.sample, self.accounts = sample, accounts
@@ -52,8 +53,9 @@ class Rows(Groups):
                     self._add_ghosts(ghosts)
                     yield from self._place()
                     return
+                self._untold = True
         fresh = self._copy()
-        fresh.sample, fresh.accounts = sample, accounts
+        fresh.sample, fresh.accounts, fresh._untold = sample, accounts, False
         if before is not None:
             fresh._remember(before, ghosts)
         yield from fresh._regroup()

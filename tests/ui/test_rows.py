@@ -132,6 +132,24 @@ def test_what_changed_gives_the_same_rows_as_starting_anew(mode: str, text: str,
         assert [rows.group_bytes(key) for key in rows.keys] == [fresh.group_bytes(key) for key in fresh.keys]
 
 
+@pytest.mark.parametrize("told", [True, False], ids=["as it changed", "with something left untold"])
+@pytest.mark.parametrize("after_steps", [0, 1, 2, 3])
+def test_an_update_that_was_given_up_is_done_in_full_the_next_time(told: bool, after_steps: int) -> None:
+    before = many(300, 3)
+    rows = rows_of(before)
+    new = [tensor(9000 + at, None, [f"n{at}"], (4, 4)) for at in range(3)]
+    sample = after(before, new=new, gone=[5, 6])
+    if not told:
+        sample = replace(sample, change=replace(sample.change, new=frozenset({9000})))
+    begun = rows.update(sample, Accounts(sample), sample.change)
+    for _ in range(after_steps):
+        next(begun, None)
+    begun.close()
+    done(rows.update(sample, Accounts(sample), sample.change))
+    assert shape_of(rows) == shape_of(rows_of(sample))
+    assert rows.shown == len(sample.tensors)
+
+
 def test_a_row_whose_tensor_is_gone_stays_as_long_as_it_is_told_to() -> None:
     before = training()
     tid = next(iter(before.tensors))
