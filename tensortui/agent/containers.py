@@ -8,18 +8,24 @@ are told apart by their flags and their method resolution order, by identity: `i
 import collections
 import functools
 import gc
+import sys
 import types
 from itertools import chain, islice, repeat
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
 from tensortui.agent import labels
 
 HEAD, TAIL = 16_000, 4_000  # entries that are looked at, from either end of one container
+LONG = 1_000  # elements that are looked at in one go
+FIRST = 16  # where a walk goes on in the middle: it may want no more than one of them
+OPENED = 100  # objects of one class whose attributes may be laid out anew
+# Asking for `__dict__` makes these lay the attributes out anew, and the program slower at using them for ever.
+LAYS_OUT_ANEW = (3, 11) <= sys.version_info < (3, 13)
 Entry = Tuple[int, Any, Any]  # style, key, child
 Entries = Iterator[Entry]
 
-# How a child is written, and what it is there.
-ATTRIBUTE, ITEM, ELEMENT, VARIABLE, SUBMODULE, PARAMETER, BUFFER = range(7)
+# How a child is written, and what it is there. SKIPPED: the key is how many elements were passed over, all leaves.
+ATTRIBUTE, ITEM, ELEMENT, UNNAMED, SKIPPED, VARIABLE, SUBMODULE, PARAMETER, BUFFER = range(9)
 
 LEAF, DICT, LIST, TUPLE, SET, DEQUE, OBJECT, MODULE, OPTIMIZER, FUNCTION, METHOD, PARTIAL = range(12)
 TENSOR, LEARNED, WRAPPER = range(12, 15)
@@ -28,6 +34,7 @@ type_flags = type.__dict__["__flags__"].__get__
 type_mro = type.__dict__["__mro__"].__get__
 type_dict = type.__dict__["__dict__"].__get__
 module_dict = vars(types.ModuleType)["__dict__"].__get__
+_MANAGED_DICT = 1 << 4
 HEAP_TYPE, _LIST, _TUPLE, _DICT, _TYPE = 1 << 9, 1 << 25, 1 << 26, 1 << 29, 1 << 31
 _ATOMS = 1 << 24 | 1 << 27 | 1 << 28 | 1 << 30 | _TYPE  # integers, bytes, strings, exceptions, classes
 _EXACT = (
@@ -36,6 +43,7 @@ _EXACT = (
     (functools.partial, PARTIAL),
 )
 _FROM_BASE = ((collections.deque, DEQUE), (set, SET), (frozenset, SET), (types.SimpleNamespace, OBJECT))
+_SKIPPING = (DICT, LIST, TUPLE, DEQUE)  # these begin at a position by themselves, faster than entry by entry
 _MADE_BY_C = (types.GetSetDescriptorType, types.MemberDescriptorType)
 # What torch.nn.Module keeps in every module beside its tensors.
 _MODULE_OWN = frozenset((
@@ -62,12 +70,39 @@ def is_wrapper(kind: type) -> bool:
     return False
 
 
+class Opened:
+    """The objects whose `__dict__` was asked for where that has a price: a bounded number of each class at a time."""
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self._known: Dict[int, Set[int]] = {}  # by the id of the class
+        self._met: Dict[int, Set[int]] = {}  # those of them that this pass came by
+
+    def admit(self, thing: Any) -> bool:
+        """Whether `thing` may be asked: because it was before, or because few of its class were."""
+        kind, at = id(type(thing)), id(thing)
+        known = self._known.setdefault(kind, set())
+        if at not in known:
+            if len(known) >= OPENED:
+                return False
+            known.add(at)
+        self._met.setdefault(kind, set()).add(at)
+        return True
+
+    def pass_over(self, complete: bool) -> None:
+        """A pass is over: after one that came by everything, what it did not come by is gone."""
+        if complete:
+            self._known = self._met
+        self._met = {}
+
+
 class Kinds:
     """Tells what an object is for a walk, by its type, remembered by the id of the type for one pass."""
 
-    def __init__(self, bases: List[Tuple[Optional[type], int]]) -> None:
+    def __init__(self, bases: List[Tuple[Optional[type], int]], opened: Optional[Opened] = None) -> None:
         """Take torch's base classes with their kinds, the most special first; None where torch has none."""
         self._bases = bases
+        self.opened = opened or Opened()
         self._known = {id(one): LEAF for one in (str, int, float, bool, bytes, complex, type(None), type)}
 
     def of(self, thing: Any) -> int:
@@ -107,30 +142,46 @@ class Kinds:
         known = self._known
         return all(known.get(one) == LEAF for one in set(map(id, map(type, things))))
 
+    def leads_on(self, thing: Any) -> bool:
+        """Whether `thing` is a tensor or may lead to one."""
+        kind = self.of(thing)
+        if kind == LEAF:
+            return False
+        if kind in (LIST, TUPLE) and gc.is_tracked(thing):
+            base: Any = list if kind == LIST else tuple
+            return base.__len__(thing) > LONG or not self.all_leaves(base.__iter__(thing))
+        return kind >= OBJECT or gc.is_tracked(thing)
 
-def children(thing: Any, kind: int, kinds: Kinds) -> Optional[Entries]:
-    """Return what hangs below `thing`, always in the same order; None where nothing of interest does."""
+
+def children(thing: Any, kind: int, kinds: Kinds, start: int = 0) -> Optional[Entries]:
+    """Return what hangs below `thing` from the position `start`, always in the same order.
+
+    None where nothing of interest does, which is only asked at the start.
+    """
     try:
-        return _children(thing, kind, kinds)
+        found = _children(thing, kind, kinds, start)
+        if found is None or not start or kind in _SKIPPING:
+            return found
+        return islice(found, start, None)
     except Exception:
         return None
 
 
-def _children(thing: Any, kind: int, kinds: Kinds) -> Optional[Entries]:
+def _children(thing: Any, kind: int, kinds: Kinds, start: int) -> Optional[Entries]:
     if kind in (LEAF, OPTIMIZER) or kind >= TENSOR:
         return None
     if kind == OBJECT:
-        return _attributes(thing)
+        return _attributes(thing, kinds)
     if not gc.is_tracked(thing):
         return None  # the interpreter itself says that only atoms are in it
     if kind == DICT:
-        return items(thing)
+        return items(thing, ITEM, start)
     if kind == LIST:
-        return _elements(thing, list, kinds)
+        return _elements(thing, list, kinds, start)
     if kind == TUPLE:
-        return _tuple(thing, kinds)
+        return _elements(thing, tuple, kinds, start)
     if kind == DEQUE:
-        return _elements(thing, collections.deque, kinds)
+        return _elements(thing, collections.deque, kinds, start)
     if kind == SET:
         of = set if any(one is set for one in type_mro(type(thing))) else frozenset
         return zip(repeat(ELEMENT), range(HEAD), of.__iter__(thing))
@@ -146,39 +197,52 @@ def _children(thing: Any, kind: int, kinds: Kinds) -> Optional[Entries]:
     return None
 
 
-def items(thing: Any, style: int = ITEM) -> Entries:
+def items(thing: Any, style: int = ITEM, start: int = 0) -> Entries:
     """Return the entries of a dictionary: the first, then the last ones where it is very long."""
     size = dict.__len__(thing)
     keys, values = dict.keys(thing), dict.values(thing)
     if size <= HEAD + TAIL:
-        return zip(repeat(style), keys, values)
-    last = islice(zip(repeat(style), reversed(keys), reversed(values)), TAIL)
-    return chain(islice(zip(repeat(style), keys, values), HEAD), last)
+        return zip(repeat(style), islice(keys, start, None), islice(values, start, None))
+    head = zip(repeat(style), islice(keys, start, HEAD), islice(values, start, HEAD)) if start < HEAD else iter(())
+    first = max(start - HEAD, 0)
+    return chain(head, zip(repeat(style), islice(reversed(keys), first, TAIL), islice(reversed(values), first, TAIL)))
 
 
-def _elements(thing: Any, base: Any, kinds: Kinds) -> Optional[Entries]:
+def _elements(thing: Any, base: Any, kinds: Kinds, start: int) -> Optional[Entries]:
     size = base.__len__(thing)
-    if size <= HEAD + TAIL:
-        if kinds.all_leaves(base.__iter__(thing)):
-            return None
-        return zip(repeat(ITEM), range(size), base.__iter__(thing))
-    head, tail = islice(base.__iter__(thing), HEAD), islice(base.__reversed__(thing), TAIL)
-    if kinds.all_leaves(chain(head, tail)):
+    if size > LONG:
+        return _long(thing, base, kinds, start)
+    if not start and kinds.all_leaves(base.__iter__(thing)):
         return None
-    last = zip(repeat(ITEM), range(size - 1, -1, -1), islice(base.__reversed__(thing), TAIL))
-    return chain(zip(repeat(ITEM), range(HEAD), base.__iter__(thing)), last)
-
-
-def _tuple(thing: Any, kinds: Kinds) -> Optional[Entries]:
-    if kinds.all_leaves(islice(tuple.__iter__(thing), HEAD)):
-        return None
+    elements = islice(base.__iter__(thing), start, None)
     kind = type(thing)
-    if kind is not tuple:
+    if base is tuple and kind is not tuple:
         for one in type_mro(kind):
             fields = type_dict(one).get("_fields")
-            if type(fields) is tuple and len(fields) == tuple.__len__(thing):
-                return zip(repeat(ATTRIBUTE), fields, tuple.__iter__(thing))
-    return zip(repeat(ITEM), range(HEAD), tuple.__iter__(thing))
+            if type(fields) is tuple and len(fields) == size:
+                return zip(repeat(ATTRIBUTE), fields[start:], elements)
+    return zip(repeat(ITEM), range(start, size), elements)
+
+
+def _long(thing: Any, base: Any, kinds: Kinds, at: int) -> Entries:
+    """Yield the elements from either end, part by part; a part that leads nowhere is one entry."""
+    size = base.__len__(thing)
+    head, tail = (size, 0) if size <= HEAD + TAIL else (HEAD, TAIL)
+    step = FIRST if at else LONG
+    while at < head + tail:
+        end = min(at + step, head if at < head else head + tail)
+        keys = range(at, end) if at < head else range(size - 1 - (at - head), size - 1 - (end - head), -1)
+        if base is not collections.deque:
+            part = base.__getitem__(thing, slice(keys.start, keys.stop, keys.step))
+        elif at < head:
+            part = list(islice(base.__iter__(thing), at, end))
+        else:
+            part = list(islice(base.__reversed__(thing), at - head, end - head))
+        if kinds.all_leaves(iter(part)):
+            yield SKIPPED, end - at, None
+        else:
+            yield from zip(repeat(ITEM), keys, part)
+        at, step = end, min(2 * step, LONG)
 
 
 def instance_dict(thing: Any) -> Optional[Dict[str, Any]]:
@@ -193,11 +257,13 @@ def instance_dict(thing: Any) -> Optional[Dict[str, Any]]:
     return None
 
 
-def _attributes(thing: Any) -> Optional[Entries]:
-    # Asking for `__dict__` makes CPython 3.11 and 3.12 lay the attributes out anew: only where something is in them.
+def _attributes(thing: Any, kinds: Kinds) -> Optional[Entries]:
     kind = type(thing)
-    if not any(gc.is_tracked(one) for one in gc.get_referents(thing) if one is not kind):
+    held = [one for one in gc.get_referents(thing) if one is not kind]
+    if not any(map(kinds.leads_on, held)):
         return None
+    if LAYS_OUT_ANEW and type_flags(kind) & _MANAGED_DICT and not kinds.opened.admit(thing):
+        return zip(repeat(UNNAMED), repeat(None), held)
     space = instance_dict(thing)
     more = slots(thing)
     if space:
@@ -264,6 +330,8 @@ def written(prefix: str, style: int, name: Any) -> str:
         return "%s[%s]" % (prefix, labels.key(name))
     if style == ELEMENT:
         return "%s{%d}" % (prefix, name)
+    if style == UNNAMED:
+        return prefix + ".<attribute>"
     if style == VARIABLE:
         return prefix + labels.variable(name)
     if style >= SUBMODULE:

@@ -47,9 +47,10 @@ def discover(context: Context) -> Work:
     yield from roles.Optimizers(context, kinds, wrappers).name_all()
     yield from roles.gradients(context, base)
     context.reasons += filter(None, (context.census.withheld, wrappers.reason()))
-    if walk.cut:
-        context.reasons.append("names: there are more objects than are looked through for tensors")
-    return True
+    if walk.partial:
+        context.reasons.append("names: there are more objects than are looked through for tensors in one go")
+    kinds.opened.pass_over(not walk.partial)
+    return not walk.partial
 
 
 class Memory:
@@ -62,6 +63,7 @@ class Memory:
         self.library: List[str] = []
         self.held: List[Tuple[Tracked, str, int]] = []  # by the globals of installed packages
         self.due = 0.0  # when those are looked through again
+        self.opened = containers.Opened()
 
 
 def _memory(context: Context) -> Memory:
@@ -102,7 +104,8 @@ def make_kinds(context: Context, base: type) -> Kinds:
             (base, TENSOR),
             (torch.nn.Module, MODULE),
             (torch.optim.Optimizer, OPTIMIZER),
-        ]
+        ],
+        _memory(context).opened,
     )
 
 
@@ -132,6 +135,8 @@ def _globals(walk: Walk, kinds: Kinds, module: str, main: bool, depth: int = 0) 
     for opener in (everything,) if depth else (modules, everything):
         root = Root(opener, prefix)
         root.depth = depth or root.depth
+        if not depth:  # what packages hold is kept as a whole until they are looked through again
+            root.key = module if opener is everything else "modules of " + module
         yield from walk.below(root)
 
 

@@ -187,6 +187,7 @@ def stray_modules(context: Context, walk: Walk) -> Work:
                 continue
             walk.visited.add(at)
             root = Root(partial(_module_entries, ref), numbering.label(kind))
+            root.spare = walk.partial  # what leads to it may have been left out of this pass
             yield from walk.below(root)
 
 

@@ -5,12 +5,13 @@ the root again and descends to where the last one stopped. What the target chang
 twice; the next pass makes up for it.
 """
 
+import time
 from itertools import islice
-from typing import Any, Callable, List, Optional, Set, Tuple
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 from tensortui.agent import containers, labels
 from tensortui.agent.census import Context, Work
-from tensortui.agent.containers import LEAF, LEARNED, MODULE, OPTIMIZER, TENSOR, WRAPPER, Entries, Kinds
+from tensortui.agent.containers import LEAF, LEARNED, MODULE, OPTIMIZER, SKIPPED, TENSOR, WRAPPER, Entries, Kinds
 from tensortui.agent.guard import Alone, DisturbedError
 from tensortui.agent.wrappers import Wrappers
 from tensortui.wire.messages import BUFFER, INPUT, OTHER, PARAMETER
@@ -19,6 +20,8 @@ DEPTH = 6  # levels below a variable; a module inside a module does not count
 MAX_LEVELS = 40
 MAX_ENTRIES = 60_000  # below one root
 MAX_PASS = 400_000  # in one pass
+MAX_SECONDS = 0.3  # of CPU in one pass: roles, which come last, need some as well
+ROOT_SHARE = 0.5  # of what is left, that one root may use up
 YOUNG = 30.0  # seconds for which a local leaf counts as an input batch
 TRIES = 20  # of a root whose frame went on while it was looked at: rare, and what is under it is left to the next pass
 CHECK_EVERY = 16  # entries between two looks at the clock
@@ -30,7 +33,7 @@ Opener = Callable[[], Optional[Entries]]
 class Root:
     """Where a walk starts, how names are made below it, and how far it has got."""
 
-    __slots__ = ("depth", "left", "local", "open", "path", "prefix", "spare", "suffix")
+    __slots__ = ("depth", "key", "left", "local", "open", "path", "prefix", "spare", "suffix")
 
     def __init__(self, open_root: Opener, prefix: str = "", suffix: str = "", depth: int = DEPTH) -> None:
         """Names are `prefix`, the way to the tensor, `suffix`. `open_root` gives the same entries each time."""
@@ -41,6 +44,7 @@ class Root:
         self.left = MAX_ENTRIES
         self.spare = False  # name only what has no name yet
         self.local = False  # local variables: a young leaf is an input
+        self.key = ""  # by which the next pass knows it again and goes on where this one was cut
         self.path = [0]  # entries of each level that have been dealt with
 
 
@@ -51,22 +55,36 @@ class Walk:
         """Start a pass whose finds go to `context`; `is_leaf` reads that attribute of a tensor safely."""
         self.visited: Set[int] = set()
         self.cut = False
+        self.partial = False  # whether something is left out: it was cut, or looked at by the pass before
         self._context = context
         self._kinds = kinds
         self._is_leaf = is_leaf
         self._wrappers = wrappers
         self._left = MAX_PASS
+        self._seconds = MAX_SECONDS
+        self._cut_at: Dict[str, List[int]] = context.census.memory.setdefault("cut at", {})
 
     def below(self, root: Root) -> Work:
         """Name the tensors below `root`; yields after each piece."""
         tries = TRIES
+        path = self._cut_at.pop(root.key, None)
+        if path is not None:
+            root.path, self.partial = path, True
+        seconds = self._seconds * ROOT_SHARE
         while tries:
+            start = time.thread_time()
             with Alone() as alone:
                 try:
                     done = self._piece(root, alone)
                 except DisturbedError:
                     tries -= 1
                     done = False
+            took = time.thread_time() - start
+            self._seconds -= took
+            seconds -= took
+            if not done and seconds <= 0:
+                self._cut(root)
+                done = True
             yield
             if done:
                 return
@@ -80,8 +98,12 @@ class Walk:
             opened = False
             try:
                 for style, key, child in entries:
-                    root.path[-1] += 1
-                    count += 1
+                    if style == SKIPPED:
+                        root.path[-1] += key
+                        count += CHECK_EVERY - count % CHECK_EVERY
+                    else:
+                        root.path[-1] += 1
+                        count += 1
                     kind = self._kinds.of(child)
                     if kind >= TENSOR:
                         self._note(child, kind, style, containers.written(prefix, style, key), root)
@@ -112,31 +134,36 @@ class Walk:
         root.left -= entries
         self._left -= entries
         if root.left < 0 or self._left < 0:
-            self.cut = True
+            self._cut(root)
             return True
         return False
+
+    def _cut(self, root: Root) -> None:
+        self.cut = self.partial = True
+        if root.key:
+            self._cut_at[root.key] = root.path
 
     def _descend(self, root: Root) -> List[Level]:
         """Open the root and what its path leads to; the path is cut where that is no longer there."""
         entries = root.open()
         if entries is None:
             return []
-        levels: List[Level] = [(root.prefix, entries, root.depth)]
         path = root.path
-        for place, done in enumerate(path):
+        place = 0
+        first = path[0] - (len(path) > 1)
+        levels: List[Level] = [(root.prefix, islice(entries, first, None), root.depth)]
+        while place < len(path) - 1:
             prefix, entries, depth = levels[-1]
-            if place == len(path) - 1:
-                next(islice(entries, done, done), None)
-                break
-            entry = next(islice(entries, done - 1, done), None)
-            below = None
-            if entry is not None:
-                style, key, child = entry
-                kind = self._kinds.of(child)
-                below = containers.children(child, kind, self._kinds)
+            place += 1
+            style, key, child = next(entries, (SKIPPED, 1, None))
+            kind = self._kinds.of(child)
+            first = path[place] - (place < len(path) - 1)
+            below = None if kind == LEAF or kind >= TENSOR else containers.children(child, kind, self._kinds, first)
             if below is None:
-                del path[place + 1 :]
+                path[place - 1] += key - 1 if style == SKIPPED else 0
+                del path[place:]
                 break
+            self.visited.add(id(child))
             levels.append((containers.written(prefix, style, key), below, less(depth, kind, style)))
         return levels
 
@@ -157,7 +184,9 @@ class Walk:
     def _enter(self, tensor: Any, name: str, category: int, root: Root) -> None:
         context = self._context
         tracked = context.track(tensor)
-        if tracked is None or (root.spare and context.names.get(tracked.id)):
+        if tracked is None:
+            return
+        if root.spare and (context.names.get(tracked.id) or (self.partial and tracked.names)):
             return
         if category == INPUT and context.clock() - tracked.born >= YOUNG:
             category = OTHER

@@ -279,16 +279,81 @@ def test_cycles_end_and_too_much_is_said(agent, program, monkeypatch):
 def test_long_containers_are_read_at_both_ends(monkeypatch):
     monkeypatch.setattr(containers, "HEAD", 10)
     monkeypatch.setattr(containers, "TAIL", 5)
+    monkeypatch.setattr(containers, "LONG", 4)
+    monkeypatch.setattr(containers, "FIRST", 2)
     kinds = containers.Kinds([(torch._C.TensorBase, containers.TENSOR)])
     things = [[number] for number in range(100)]
     for kind, thing in (
         (containers.LIST, things),
+        (containers.TUPLE, tuple(things)),
         (containers.DEQUE, collections.deque(things)),
         (containers.DICT, dict(enumerate(things))),
     ):
         entries = list(containers.children(thing, kind, kinds))
         assert [key for _, key, _ in entries] == [*range(10), *range(99, 94, -1)]
         assert all(child == [key] for _, key, child in entries)
+        for start in range(16):
+            assert list(containers.children(thing, kind, kinds, start)) == entries[start:]
+
+
+@pytest.mark.parametrize("kind", [list, tuple, collections.deque])
+def test_what_leads_nowhere_is_passed_over_in_parts(kind):
+    things = [*range(5000), [t()], *range(5000)]
+    kinds = containers.Kinds([(torch._C.TensorBase, containers.TENSOR)])
+    thing = kind(things)
+    entries = list(containers.children(thing, kinds.of(thing), kinds))
+    steps = [key if style == containers.SKIPPED else 1 for style, key, _ in entries]
+    assert sum(steps) == len(things)
+    assert len(steps) == 1000 + 10
+    assert max(steps) <= 1000
+    assert [key for _, key, child in entries if type(child) is list] == [5000]
+
+
+def test_a_long_list_is_gone_through_bit_by_bit_and_starves_nobody(agent, program, monkeypatch):
+    monkeypatch.setattr(walk, "MAX_SECONDS", 0.0)  # one piece for each root
+    monkeypatch.setattr(walk, "MAX_ENTRIES", 1000)
+    program.model = torch.nn.Linear(2, 2)
+    program.optimizer = torch.optim.Adam(program.model.parameters())
+    program.model(torch.ones(1, 2)).sum().backward()
+    program.optimizer.step()
+    program.zz = [[number, []] for number in range(3000)]
+    program.zz.append([t()])
+    one = agent()
+    last = one.census.track(program.zz[-1][0]).id
+    known = {}
+    for _ in range(200):
+        found = one.names()
+        known.update(found.context.names)
+        state = found.of(program.optimizer.state[program.model.weight]["exp_avg"])
+        assert state == (["exp_avg of program.model.weight"], "optimizer")
+        assert found.of(program.model.weight.grad) == (["program.model.weight.grad"], "gradient")
+        assert any("more objects" in reason for reason in found.context.reasons)
+        assert found.complete is False  # what it did not reach keeps its name
+        if last in known:
+            break
+    assert known[last] == "program.zz[3000][0]"
+
+
+def test_a_pass_that_leaves_things_out_gives_no_second_name(agent, program, monkeypatch):
+    class Deep(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = torch.nn.Linear(2, 2)
+
+    program.zz = [[number, []] for number in range(3000)]
+    deep = Deep()
+    program.zz[5].append(deep)
+    one = agent()
+    first = one.names()
+    name = "program.zz[5][2].inner.weight"
+    assert first.complete
+    assert first.of(deep.inner.weight)[0][0] == name
+    one.census.track(deep.inner.weight).names = name  # as the sampler does
+    one.census.memory["cut at"]["program"] = [len(vars(program)), 2000]
+    del deep
+    second = one.names()
+    assert second.complete is False
+    assert second.of(program.zz[5][2].inner.weight) == ([], None)
 
 
 def test_attributes_are_not_laid_out_anew_for_nothing():
@@ -302,6 +367,36 @@ def test_attributes_are_not_laid_out_anew_for_nothing():
     kinds = containers.Kinds([])
     assert containers.children(plain, kinds.of(plain), kinds) is None
     assert len(gc.get_referents(plain)) == before
+
+
+@pytest.mark.skipif(not containers.LAYS_OUT_ANEW, reason="this interpreter does not lay attributes out anew")
+def test_few_objects_of_a_class_are_laid_out_anew(agent, program):
+    """An object whose `__dict__` was asked for refers to it; before, it refers to the values themselves."""
+
+    class Sample:
+        def __init__(self, tensor):
+            self.tensor, self.kinds, self.number = tensor, [int, str], 1
+
+    class Record:
+        def __init__(self):
+            self.kinds, self.number = [int, str], 1
+
+    def laid_out(things):
+        return sum(dict in map(type, gc.get_referents(one)) for one in things)
+
+    program.records = [Record() for _ in range(1000)]
+    program.samples = [Sample(t() if not number % 100 else None) for number in range(10_000)]
+    program.tensors = [Sample(t()) for _ in range(300)]
+    one = agent()
+    for _ in range(3):
+        found = one.names()
+    assert laid_out(program.records) == 0
+    assert laid_out(program.samples) + laid_out(program.tensors) == 100
+    assert found.of(program.samples[0].tensor)[0] == ["program.samples[0].tensor"]
+    assert found.of(program.tensors[299].tensor)[0] == ["program.tensors[299].<attribute>"]
+    del program.samples[:], program.tensors[100:]
+    one.names()
+    assert one.names().of(program.tensors[99].tensor)[0] == ["program.tensors[99].tensor"]
 
 
 def test_a_property_called_dict_is_not_run():
