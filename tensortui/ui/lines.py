@@ -172,8 +172,8 @@ BACKING_WORDS = {"shared": "shared memory", "file": "mapped from a file", "none"
 
 
 def used_share(storage: Storage, account: Account | None) -> float | None:
-    """The share of a storage that live tensors can reach."""
-    if account is None or account.live_bytes is None or not storage.bytes:
+    """The share of a storage that live tensors can reach; None where that is unknown, or there is no memory."""
+    if account is None or account.live_bytes is None or not storage.bytes or storage.backing == "none":
         return None
     return account.live_bytes / storage.bytes
 

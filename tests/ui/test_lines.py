@@ -46,6 +46,13 @@ def test_a_shared_storage_and_a_kept_one() -> None:
     ]
 
 
+def test_a_tensor_without_memory_has_no_bar() -> None:
+    b = Build()
+    b.add("shadow", (1024, 1024), device="meta", storage=b.storage(4 << 20, "meta", "none"))
+    (line,) = drawn(b.sample(), 120)
+    assert "shadow" in line and UNICODE.full not in line and UNICODE.empty not in line
+
+
 def test_the_base_that_a_view_keeps_is_not_counted_as_a_view() -> None:
     b = Build()
     held = b.storage(64 << 20, "cpu")
