@@ -4,6 +4,7 @@ import os
 import time
 from typing import Any, Dict, List, Optional
 
+from tensortui.agent import labels
 from tensortui.agent.connections import Connection, Server
 from tensortui.agent.governor import Governor
 from tensortui.agent.process import describe
@@ -13,6 +14,7 @@ from tensortui.wire.messages import PROTOCOLS, common_protocol
 
 WAITING, SCANNING, LIVE = "waiting", "scanning", "live"
 FAILURES = 5  # of the agent's own that are told
+ARGUMENTS = vars(BaseException)["args"].__get__
 
 
 class Answers:
@@ -29,7 +31,9 @@ class Answers:
 
     def failed(self, error: BaseException) -> str:
         """Note a failure of the agent's own for the coverage, and return the sentence."""
-        sentence = "the agent failed: %s: %.200s" % (type(error).__name__, error)
+        # Not by str(): it may be an error of the program's, whose `__str__` is not for us to run.
+        said = " ".join(str(one) for one in ARGUMENTS(error) if type(one) in (str, int))
+        sentence = "the agent failed: %s: %s" % (labels.type_name(type(error)), labels.clip(labels.safe(said), 200))
         self._failures = [*[one for one in self._failures if one != sentence][1 - FAILURES :], sentence]
         return sentence
 

@@ -7,11 +7,13 @@ from typing import List, Optional
 
 from tensortui.agent.census import Census
 from tensortui.agent.enumerate import YOUNG_LIMIT, Hook, Types
+from tensortui.agent.nodes import DEPTHS
 from tensortui.agent.poolscan import PoolScanner
 
 AUDIT_EVERY = 5.0  # seconds at least between two audits
 SLACK = 16  # references to torch.Tensor that come and go by themselves
 AUDIT_SHARE = 0.25  # of the budget
+NO_GRAD_FN = "grad_fn is not read: so many nodes on chains of more than 10,000 live that more could overflow the stack"
 
 
 class Coverage:
@@ -72,4 +74,6 @@ class Coverage:
             )
         if self._missing > SLACK:
             found.append("about %d tensors are alive but not found yet" % self._missing)
+        if DEPTHS.exhausted:
+            found.append(NO_GRAD_FN)
         return found

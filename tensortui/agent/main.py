@@ -6,9 +6,11 @@ import os
 import sys
 from typing import Any, Dict
 
+from tensortui.agent import labels
 from tensortui.agent.loop import Agent
 
 EXIT_WAIT = 1.0  # what the target's exit may wait for the last word
+NO_LOCK = "this Python runs without the global interpreter lock, and reading tensors is safe only under it"
 
 
 def start(options: Dict[str, Any]) -> None:
@@ -16,6 +18,9 @@ def start(options: Dict[str, Any]) -> None:
 
     Raises OSError where no socket can be had: the bootstrap catches it and tells the one who attached.
     """
+    locked = getattr(sys, "_is_gil_enabled", None)
+    if locked is not None and not locked():
+        raise OSError(NO_LOCK)
     agent = Agent(options)
     over = _thread.allocate_lock()
     over.acquire()
@@ -26,7 +31,7 @@ def start(options: Dict[str, Any]) -> None:
     getpid, detail, wait = os.getpid, exit_detail, EXIT_WAIT
 
     def at_exit() -> None:
-        if getpid() == pid:
+        if getpid() == pid and over.locked():
             agent.stop("exit", detail())
             over.acquire(timeout=wait)
 
@@ -36,11 +41,15 @@ def start(options: Dict[str, Any]) -> None:
     except BaseException:
         pass
     finally:
-        atexit.unregister(at_exit)
-        over.release()
+        try:
+            atexit.unregister(at_exit)  # compares it with the program's own, whose `__eq__` may raise
+        except BaseException:
+            pass
+        finally:
+            over.release()
 
 
 def exit_detail() -> str:
     """Return the type of the exception that ends the target, "" where it ends well."""
     kind = getattr(sys, "last_type", None)
-    return kind.__name__ if isinstance(kind, type) else ""
+    return labels.type_name(kind) if isinstance(kind, type) else ""

@@ -3,6 +3,7 @@
 import sys
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
+from tensortui.agent import labels
 from tensortui.agent.nodes import DEPTHS
 from tensortui.agent.sparse import SparseSize
 from tensortui.wire.messages import TENSOR_FLAGS
@@ -13,7 +14,6 @@ CONJ, NEG, INFERENCE, QUANTIZED = BIT["conj"], BIT["neg"], BIT["inference"], BIT
 NESTED, SPARSE, META, FAKE, SUBCLASS = BIT["nested"], BIT["sparse"], BIT["meta"], BIT["fake"], BIT["subclass"]
 
 _type_mro = type.__dict__["__mro__"].__get__
-_type_name = type.__dict__["__name__"].__get__
 _type_dict = type.__dict__["__dict__"].__get__
 
 
@@ -27,7 +27,7 @@ class Kind:
         import weakref
 
         self.type = weakref.ref(kind)
-        self.name = str(_type_name(kind))
+        self.name = labels.type_name(kind)
         plain = kind is torch.Tensor or kind is torch.nn.Parameter
         self.flags = 0 if plain else SUBCLASS
         # A class with its own __torch_dispatch__ may answer sizes and strides by Python code of its own; torch's own
@@ -150,7 +150,7 @@ class TensorReader:
             node = None if changed_view or facts.is_leaf or DEPTHS.exhausted else get.grad_fn.__get__(tensor)
             if node is not None:
                 DEPTHS.admit(node, *DEPTHS.measure(node))
-                facts.grad_fn = str(_type_name(type(node)))
+                facts.grad_fn = labels.type_name(type(node))
         except Exception:
             pass
         return facts

@@ -20,6 +20,11 @@ NBYTES = 6  # word of a StorageImpl with its size
 FIRST, LAST = 22, 48  # words of a sparse TensorImpl between which the pointers to its parts lie
 
 
+def small(torch: Any) -> Any:
+    """Return a tensor of 37 bytes of our own, made by torch itself: `torch.empty` may have been replaced."""
+    return torch._C._VariableFunctions.empty(37, dtype=torch.uint8, device="cpu")
+
+
 class SparseSize:
     """Sums up what the index and value tensors of a sparse tensor keep. `usable` is False where none can be read."""
 
@@ -30,7 +35,7 @@ class SparseSize:
         self._kind = 0  # first word of every dense TensorImpl: its virtual table
         try:
             self._memory = Memory()
-            probe = torch.empty(37, dtype=torch.uint8, device="cpu")
+            probe = small(torch)
             storage = torch._C._storage_id(probe)
             for offset in (16, 24):
                 at = self._words(id(probe) + offset, 1)

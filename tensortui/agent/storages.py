@@ -9,6 +9,7 @@ from tensortui.agent.census import Work
 from tensortui.agent.maps import read_mappings
 from tensortui.agent.read import Facts
 from tensortui.agent.rows import Row, Table, number
+from tensortui.agent.sparse import small
 
 MEMORY, SHARED, FILE, NOTHING = range(4)  # messages.BACKINGS
 MAPS_EVERY = 2.0
@@ -24,7 +25,7 @@ class Size:
         self.exact = False
         try:
             inner = torch._C
-            probe = torch.empty(37, dtype=torch.uint8, device="cpu")
+            probe = small(torch)
             at = inner._storage_id(probe)
             word = ctypes.c_int64.from_address
             self.exact = word(at + self.DATA).value == inner._data_address(probe) and word(at + self.NBYTES).value == 37

@@ -13,7 +13,13 @@ from typing import Any
 import pytest
 import torch
 
+from tensortui.agent.census import Census
+from tensortui.agent.coverage import NO_GRAD_FN, Coverage
+from tensortui.agent.enumerate import Hook
+from tensortui.agent.nodes import DEPTHS
+from tensortui.agent.poolscan import PoolScanner
 from tensortui.agent.read import TensorReader
+from tensortui.agent.sparse import SparseSize
 from tensortui.agent.storages import Size
 from tensortui.wire.messages import TENSOR_FLAGS
 
@@ -179,3 +185,58 @@ def test_the_size_of_a_storage_is_found_without_its_wrapper() -> None:
     assert size.of(torch._C._storage_id(tensor), tensor) == 246
     tensor.untyped_storage().resize_(0)
     assert size.of(torch._C._storage_id(tensor), tensor) == 0
+
+
+class Loud(str):
+    """The name of a class, with code of its own."""
+
+    def __str__(self) -> str:
+        touched.append("__str__")
+        return "x"
+
+    __repr__ = __str__
+
+
+def test_names_of_classes_run_no_code_and_are_made_safe(reader: TensorReader) -> None:
+    class Named(torch.Tensor):
+        pass
+
+    class Doubled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+            return grad * 2
+
+    named = torch.zeros(1).as_subclass(Named)
+    made = Doubled.apply(torch.ones(1, requires_grad=True))
+    Named.__name__ = Loud("Named")
+    type(made.grad_fn).__name__ = "Dou\x1b[2Jbled"
+    other = Doubled.apply(torch.ones(1, requires_grad=True))
+    touched.clear()
+    with reader.guard():
+        kinds = [reader.read(named).type, reader.read(made).grad_fn]
+        type(other.grad_fn).__name__ = Loud("Doubled")
+        kinds.append(reader.read(other).grad_fn)
+    assert kinds == ["object", "Dou\\x1b[2Jbled", "object"]
+    assert touched == []
+
+
+def test_a_torch_empty_that_was_replaced_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "empty", None)
+    assert Size(torch).exact
+    assert SparseSize(torch).usable
+
+
+def test_a_coverage_without_grad_fn_says_so(monkeypatch: pytest.MonkeyPatch, reader: TensorReader) -> None:
+    census = Census(time.monotonic)
+    coverage = Coverage(census, PoolScanner(), 0.01)
+    hook = Hook(set(), census.dead, 0.01)
+    tensor = torch.ones(1, requires_grad=True) * 2
+    assert coverage.reasons(hook) == []
+    monkeypatch.setattr(DEPTHS, "exhausted", True)
+    with reader.guard():
+        assert reader.read(tensor).grad_fn is None
+    assert coverage.reasons(hook) == [NO_GRAD_FN]
