@@ -39,7 +39,7 @@ QUEUED, BORROWED, SIZE, QUEUED_BEFORE, REPORT = 0x138, 0x140, 0x148, 0x150, 0x40
 GAP_FROM, GAP_TO, GAP_MARGIN = 0x100000000, 0x7FFFFFFF0000, 0x2000000
 STAGE_SIZE = code.STAGE_CONSTANTS + 12 * 8
 ATTEMPTS = 40
-IDLE_SECONDS = 0.1  # what a killed attacher has left under way is over by then, or takes long
+IDLE_SECONDS = 0.5  # what a killed attacher has left under way is over by then, or takes long
 NO_SLEEPER = "none sleeps in a call that can be interrupted"
 
 T = TypeVar("T")

@@ -98,6 +98,12 @@ def python(request: pytest.FixtureRequest) -> str:
     return PYTHONS[request.param]
 
 
+def _links(folder: Path) -> Iterator[str]:
+    for path in folder.iterdir():
+        with contextlib.suppress(OSError):
+            yield os.readlink(path)
+
+
 class Program:
     """A running program, and what it says."""
 
@@ -121,9 +127,9 @@ class Program:
         """Its resident memory in KiB."""
         return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") // 1024
 
-    def files(self) -> int:
-        """How many files it has open."""
-        return len(os.listdir(f"/proc/{self.pid}/fd"))
+    def files(self) -> list[str]:
+        """The files that it has open."""
+        return sorted(_links(Path(f"/proc/{self.pid}/fd")))
 
     def threads(self) -> int:
         """How many threads it has, now that an agent that was detached has ended."""
