@@ -7,7 +7,7 @@ from tensortui.agent.census import SEPARATOR, Census, Tracked, Work
 from tensortui.agent.guard import Alone
 from tensortui.agent.read import BASE_ONLY, CPP_ONLY, Facts, TensorReader, calibrate_references, references
 from tensortui.agent.rows import Row, Table, number
-from tensortui.agent.storages import Maps, Size, Storages
+from tensortui.agent.storages import Size, Storages
 from tensortui.wire.messages import ACTIVATION, INPUT, SAVED, TENSOR_COLUMNS
 
 OLD_PER_SAMPLE = 200
@@ -23,8 +23,7 @@ class Readings:
         self.storage_table = Table("storages")
         self.progress = 0.0  # of the last full reading, 0 to 1
         self._census = census
-        self._maps = Maps()
-        self._storages = Storages(self.storage_table, self._maps)
+        self._storages = Storages(self.storage_table)
         self._reader = TensorReader(torch, Size(torch).of)
         self._ours = calibrate_references()
         self._rotation: List[int] = []
@@ -45,7 +44,7 @@ class Readings:
             if dead is None:
                 return
             self.tensors.drop(dead.id)
-            self._storages.use(None, dead.storage)
+            self._storages.leave(dead.id, dead.storage)
             self._view_of(dead, None)
             yield
 
@@ -58,7 +57,7 @@ class Readings:
 
     def read_fresh(self) -> Work:
         """Read what was tracked but never read, and what a pass wants to be read again."""
-        yield from self._maps.read()
+        yield from self._storages.settle()
         for queue in (self._census.fresh, self._again):
             if queue:
                 yield from self._read_each(emptied(queue))
@@ -74,7 +73,7 @@ class Readings:
 
     def read_all(self) -> Work:
         """Read every tensor anew."""
-        yield from self._maps.read()
+        yield from self._storages.settle()
         todo = list(self._census.by_id.values())
         self._census.fresh.clear()
         for start in range(0, len(todo), FULL_STEP):
@@ -106,9 +105,7 @@ class Readings:
         base, facts.base = facts.base, None
         self._view_of(tracked, None if base is None else self._census.track(base))
         del base
-        storage = self._storages.find(facts)
-        self._storages.use(storage, tracked.storage)
-        tracked.storage = storage
+        tracked.storage = self._storages.use(tracked.id, facts, tracked.storage)
         flags = facts.flags
         tracked.cpp_only = False
         if facts.owners is not None and held - (1 if facts.owners else 0) <= 0:
