@@ -178,7 +178,10 @@ class Hook:
         place = self.remove()
         self.found.clear()
         if self.on_fork is not None:
-            self.on_fork()
+            try:
+                self.on_fork()
+            except Exception:
+                pass
         if place is not None and place < len(gc.callbacks):
             gc.callbacks[place](phase, info)  # it moved into our place, where the collector's loop would miss it
 
