@@ -69,26 +69,40 @@ class TypeSet:
         return id(kind) in self.ids
 
 
+class _Keyed(weakref.ref):  # type: ignore[type-arg]
+    """A weak reference that knows under which key it is kept."""
+
+    __slots__ = ("key",)
+    key: int
+
+
 class WeakBag:
     """Weak references to objects by identity: unlike a WeakSet it never calls their `__hash__` or `__eq__`."""
 
     def __init__(self) -> None:
         """Start empty."""
-        self._refs: Dict[int, weakref.ref[Any]] = {}
-        self._dead: Deque[weakref.ref[Any]] = collections.deque()
+        self._refs: Dict[int, _Keyed] = {}
+        self._dead: Deque[_Keyed] = collections.deque()
 
     def add(self, thing: Any) -> None:
         """Remember `thing` weakly; nothing happens where it is known already."""
         known = self._refs.get(id(thing))
         if known is None or known() is not thing:
-            self._refs[id(thing)] = weakref.ref(thing, self._dead.append)
+            ref = self._refs[id(thing)] = _Keyed(thing, self._dead.append)
+            ref.key = id(thing)
+
+    def tidy(self) -> Work:
+        """Forget the dead; yields between pieces."""
+        dead = self._dead
+        while dead:
+            for _ in range(min(len(dead), 100)):
+                ref = dead.popleft()
+                if self._refs.get(ref.key) is ref:
+                    del self._refs[ref.key]
+            yield
 
     def refs(self) -> List["weakref.ref[Any]"]:
-        """Return the weak references: for work that yields and must hold nothing meanwhile."""
-        while self._dead:
-            self._dead.popleft()
-            if not self._dead:
-                self._refs = {key: ref for key, ref in self._refs.items() if ref() is not None}
+        """Return the weak references, some of them dead: for work that yields and must hold nothing meanwhile."""
         return list(self._refs.values())
 
     def __iter__(self) -> Iterator[Any]:

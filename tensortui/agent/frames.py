@@ -178,6 +178,15 @@ def stack_of(frame: Optional[FrameType]) -> List[FrameType]:
     return stack
 
 
+def find_frame(frame: Optional[FrameType], address: int) -> Optional[FrameType]:
+    """Return the frame at `address` among `frame` and those that called it."""
+    for _ in range(MAX_DEPTH):
+        if frame is None or id(frame) == address:
+            return frame
+        frame = frame.f_back
+    return None
+
+
 def thread_names() -> Dict[int, str]:
     """Return the names of the threads that `threading` knows, read from its table without a call into it."""
     threading = sys.modules.get("threading")

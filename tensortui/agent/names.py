@@ -6,11 +6,11 @@ import sys
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from tensortui.agent import containers, labels, roles
-from tensortui.agent.census import SEPARATOR, Context, Tracked, Work
+from tensortui.agent.census import Context, Work
 from tensortui.agent.containers import LEARNED, MODULE, OPTIMIZER, TENSOR, VARIABLE, Entries, Kinds
-from tensortui.agent.frames import MAX_DEPTH, Locals, stack_of, thread_names
+from tensortui.agent.frames import MAX_DEPTH, Locals, find_frame, stack_of, thread_names
 from tensortui.agent.guard import MOST_FRAMES, Alone, Stillness
-from tensortui.agent.walk import Root, Walk
+from tensortui.agent.walk import Found, Root, Walk
 from tensortui.agent.wrappers import Wrappers
 
 MAX_FRAMES = 200  # frames whose variables are named in one pass
@@ -31,6 +31,8 @@ def discover(context: Context) -> Work:
         return False
     kinds = make_kinds(context, base)
     wrappers = Wrappers(context, kinds, base)
+    yield from context.modules.tidy()
+    yield from context.optimizers.tidy()
     walk = Walk(context, kinds, _leaf_reader(context, base), wrappers)
     yield from _globals(walk, kinds, "__main__", True)
     memory = _memory(context)
@@ -44,8 +46,10 @@ def discover(context: Context) -> Work:
     yield from roles.stray_modules(context, walk)
     yield from _libraries(context, walk, kinds, memory)
     yield from frames.name_all(True)
-    yield from roles.Optimizers(context, kinds, wrappers).name_all()
+    optimizers = roles.Optimizers(context, kinds, wrappers)
+    yield from optimizers.name_groups()
     yield from roles.gradients(context, base)
+    yield from optimizers.name_states()
     context.reasons += filter(None, (context.census.withheld, wrappers.reason()))
     if walk.partial:
         context.reasons.append("names: there are more objects than are looked through for tensors in one go")
@@ -61,7 +65,7 @@ class Memory:
         self.count = -1  # of imported modules, when they were told apart
         self.own: List[str] = []
         self.library: List[str] = []
-        self.held: List[Tuple[Tracked, str, int]] = []  # by the globals of installed packages
+        self.held: List[Found] = []  # by the globals of installed packages
         self.due = 0.0  # when those are looked through again
         self.opened = containers.Opened()
 
@@ -76,22 +80,18 @@ def _memory(context: Context) -> Memory:
 def _libraries(context: Context, walk: Walk, kinds: Kinds, memory: Memory) -> Work:
     """Name what the globals of installed packages hold. They are many and change little: once in a while."""
     if context.clock() < memory.due:
-        for tracked, called, category in memory.held:
+        for place, (tracked, called, category) in enumerate(memory.held):
             if tracked.ref() is not None:
-                for one in called.split(SEPARATOR):
-                    context.note(tracked, one, category)
+                context.note(tracked, called, category)
+            if not place % 100:
+                yield
         return
-    before = {number: len(called) for number, called in context.names.items()}
-    yield
+    held: List[Found] = []
+    walk.found = held
     for name in memory.library:
         yield from _globals(walk, kinds, name, False, LIBRARY_DEPTH)
-    held = ((context.census.by_id.get(number), number) for number, called in context.names.items()
-            if len(called) > before.get(number, 0))  # fmt: skip
-    memory.held = [
-        (tracked, context.names[number][before.get(number, 0) :].strip(SEPARATOR), context.categories[number])
-        for tracked, number in held
-        if tracked is not None
-    ]
+    walk.found = None
+    memory.held = held
     memory.due = context.clock() + LIBRARY_EVERY
 
 
@@ -210,15 +210,15 @@ class Frames:
         with Alone():
             found = self._list(library)
         yield
-        for thread, place, suffix in found:
-            for opener in self._openers(thread, place, suffix):
+        for thread, at, suffix in found:
+            for opener in self._openers(thread, at, suffix):
                 root = Root(opener, "", suffix)
                 root.local = True
                 root.spare = library
                 yield from self._walk.below(root)
 
     def _list(self, library: bool) -> List[Tuple[int, int, str]]:
-        """Return thread, place from the outermost frame and name suffix of the frames, innermost first."""
+        """Return thread, address and name suffix of the frames, innermost first."""
         names = thread_names()
         found: List[Tuple[int, int, str]] = []
         left = MOST_FRAMES
@@ -229,17 +229,17 @@ class Frames:
                 if TOO_DEEP not in self._reasons:
                     self._reasons.append(TOO_DEEP)
                 continue
-            for back, at in enumerate(stack):
+            for at in stack:
                 code = at.f_code
                 if code.co_name == "<module>" or _is_library(code.co_filename) != library or len(found) >= MAX_FRAMES:
                     continue
-                found.append((thread, len(stack) - 1 - back, _suffix(code, at.f_lineno, names.get(thread, ""))))
+                found.append((thread, id(at), _suffix(code, at.f_lineno, names.get(thread, ""))))
         return found
 
-    def _openers(self, thread: int, place: int, suffix: str) -> List[Callable[[], Optional[Entries]]]:
+    def _openers(self, thread: int, at: int, suffix: str) -> List[Callable[[], Optional[Entries]]]:
         def everything() -> Optional[Entries]:
             now = Stillness()
-            frame = self._frame(now, thread, place, suffix)
+            frame = self._frame(now, thread, at, suffix)
             if frame is None:
                 return None
             return iter([(VARIABLE, name, value) for name, value in self._locals.of(frame, now)])
@@ -247,13 +247,10 @@ class Frames:
         return [lambda: only_modules(everything(), self._kinds), everything]
 
     @staticmethod
-    def _frame(now: Stillness, thread: int, place: int, suffix: str) -> Any:
-        """Find the frame again; None when another function runs there by now."""
-        stack = stack_of(now.frames.get(thread))
-        if place >= len(stack):
-            return None
-        frame = stack[-1 - place]
-        return frame if _where(frame.f_code) in suffix else None
+    def _frame(now: Stillness, thread: int, at: int, suffix: str) -> Any:
+        """Find the frame again, from the innermost on; None when it, or its function, does not run there by now."""
+        frame = find_frame(now.frames.get(thread), at)
+        return frame if frame is not None and _where(frame.f_code) in suffix else None
 
 
 def _where(code: Any) -> str:

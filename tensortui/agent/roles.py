@@ -1,7 +1,7 @@
 """Tensors by their role: optimizer state by its parameter, gradients, and modules that no variable leads to."""
 
 from functools import partial
-from itertools import chain, count, islice, repeat
+from itertools import chain, count, islice
 from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 from tensortui.agent import containers, labels
@@ -14,6 +14,7 @@ from tensortui.agent.wrappers import Wrappers
 from tensortui.wire.messages import GRADIENT, OPTIMIZER, PARAMETER, TENSOR_COLUMNS
 
 CHUNK = 32
+EACH = 4  # entries between two looks at the clock
 MAX_STATE = 64  # tensors that one parameter's state is looked through for
 REQUIRES_GRAD, IS_LEAF = ([name for name, _ in TENSOR_COLUMNS].index(one) for one in ("requires_grad", "is_leaf"))
 
@@ -47,8 +48,15 @@ class Optimizers:
         self._kinds = kinds
         self._wrappers = wrappers
 
-    def name_all(self) -> Work:
-        """Name what the optimizers hold; yields between the pieces."""
+    def name_groups(self) -> Work:
+        """Name what is in the parameter groups; yields between the pieces."""
+        return self._each("param_groups", self._groups)
+
+    def name_states(self) -> Work:
+        """Name the state of the parameters; yields between the pieces."""
+        return self._each("state", self._state)
+
+    def _each(self, attribute: str, go_on: Callable[[Any, str, List[int], Alone], bool]) -> Work:
         numbering = Numbering()
         for ref in self._context.optimizers.refs():
             optimizer = ref()
@@ -56,34 +64,43 @@ class Optimizers:
                 continue
             label = numbering.label(type(optimizer))
             del optimizer
-            for entries in (_groups, _state):
-                done = 0
-                while True:
-                    with Alone() as alone:
-                        more = self._piece(ref, entries, label, done, alone)
-                    if more is None:
-                        break
-                    done = more
-                    yield
+            place = [0, 0]
+            done = False
+            while not done:
+                with Alone() as alone:
+                    try:
+                        done = go_on(_attribute(ref(), attribute), label, place, alone)
+                    except RuntimeError:  # it was changed while it was read
+                        done = True
+                yield
 
-    def _piece(self, ref: Any, entries: Callable[[Any], Optional[Entries]], label: str, done: int,
-               alone: Alone) -> Optional[int]:  # fmt: skip
-        """Deal with the entries after the first `done`; return how many are done, None when all are."""
-        found = entries(ref())
-        if found is None:
-            return None
-        try:
-            for number, key, value in islice(found, done, None):
-                if entries is _state:
-                    self._state_of(label, number, key, value)
-                else:
-                    self._group(label, number, key, value)
-                done += 1
-                if not done % 4 and alone.over():
-                    return done
-        except RuntimeError:  # it was changed while it was read
-            pass
-        return None
+    def _groups(self, groups: Any, label: str, place: List[int], alone: Alone) -> bool:
+        """Deal with parameter groups from `place`, a group and an entry of it, on; True when all are dealt with."""
+        if type(groups) is not list:
+            return True
+        while place[0] < len(groups):
+            group = groups[place[0]]
+            for key, value in islice(_group_entries(group), place[1], None):
+                self._group(label, place[0], key, value)
+                place[1] += 1
+                if not place[1] % EACH and alone.over():
+                    return False
+            place[:] = [place[0] + 1, 0]
+            if alone.over():
+                return False
+        return True
+
+    def _state(self, state: Any, label: str, place: List[int], alone: Alone) -> bool:
+        """Deal with the state of the parameters behind the first `place`; True when all are dealt with."""
+        if not containers.is_dict(state):
+            return True
+        done = place[1]
+        for key, value in zip(islice(dict.keys(state), done, None), islice(dict.values(state), done, None)):
+            self._state_of(label, place[1], key, value)
+            place[1] += 1
+            if not place[1] % EACH and alone.over():
+                return False
+        return True
 
     def _state_of(self, label: str, number: int, key: Any, value: Any) -> None:
         context = self._context
@@ -132,30 +149,17 @@ class Optimizers:
             self._context.note(tracked, name and labels.clip(name), category)
 
 
-def _state(optimizer: Any) -> Optional[Entries]:
-    """Return the entries of an optimizer's state: number, parameter, its state."""
+def _attribute(optimizer: Any, name: str) -> Any:
     space = containers.instance_dict(optimizer) if optimizer is not None else None
-    state = space.get("state") if space else None
-    if state is None or not containers.is_dict(state):
-        return None
-    return zip(range(dict.__len__(state)), dict.keys(state), dict.values(state))
+    return space.get(name) if space else None
 
 
-def _groups(optimizer: Any) -> Optional[Entries]:
-    """Return what is in the parameter groups of an optimizer: number of the group, key or place, value."""
-    space = containers.instance_dict(optimizer) if optimizer is not None else None
-    groups = space.get("param_groups") if space else None
-    return _group_entries(groups) if type(groups) is list else None
-
-
-def _group_entries(groups: List[Any]) -> Entries:
-    """Chain the entries without a loop of our own over the parameters: a piece skips those of the pieces before."""
-    parts: List[Any] = []
-    for number, group in enumerate(groups):
-        if containers.is_dict(group):
-            parts.append(zip(repeat(number), dict.keys(group), dict.values(group)))
-            parts += [zip(repeat(number), count(), one) for one in dict.values(group) if type(one) is list]
-    return chain.from_iterable(parts)
+def _group_entries(group: Any) -> Iterator[Tuple[Any, Any]]:
+    """Return what is in one parameter group, key or place and value; the parameters by their place."""
+    if not containers.is_dict(group):
+        return iter(())
+    lists = [zip(count(), one) for one in dict.values(group) if type(one) is list]
+    return chain(zip(dict.keys(group), dict.values(group)), *lists)
 
 
 def stray_modules(context: Context, walk: Walk) -> Work:

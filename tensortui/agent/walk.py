@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 from tensortui.agent import containers, labels
-from tensortui.agent.census import Context, Work
+from tensortui.agent.census import Context, Tracked, Work
 from tensortui.agent.containers import LEAF, LEARNED, MODULE, OPTIMIZER, SKIPPED, TENSOR, WRAPPER, Entries, Kinds
 from tensortui.agent.guard import Alone, DisturbedError
 from tensortui.agent.wrappers import Wrappers
@@ -27,6 +27,7 @@ TRIES = 20  # of a root whose frame went on while it was looked at: rare, and wh
 CHECK_EVERY = 16  # entries between two looks at the clock
 
 Level = Tuple[str, Entries, int]  # name of what was opened, its entries, levels that may still be opened below
+Found = Tuple[Tracked, str, int]  # what a tensor is called, and its category
 Opener = Callable[[], Optional[Entries]]
 
 
@@ -56,6 +57,7 @@ class Walk:
         self.visited: Set[int] = set()
         self.cut = False
         self.partial = False  # whether something is left out: it was cut, or looked at by the pass before
+        self.found: Optional[List[Found]] = None  # where what is named is noted as well
         self._context = context
         self._kinds = kinds
         self._is_leaf = is_leaf
@@ -190,7 +192,10 @@ class Walk:
             return
         if category == INPUT and context.clock() - tracked.born >= YOUNG:
             category = OTHER
-        context.note(tracked, labels.clip(name), category)
+        name = labels.clip(name)
+        context.note(tracked, name, category)
+        if self.found is not None:
+            self.found.append((tracked, name, category))
 
 
 def less(depth: int, kind: int, style: int) -> int:

@@ -4,12 +4,14 @@ import sys
 import threading
 import time
 import types
+import warnings
 import weakref
 
 import pytest
 import torch
 
-from tensortui.agent import containers, walk
+from tensortui.agent import containers, names, roles, walk
+from tensortui.agent.census import WeakBag
 from tensortui.agent.guard import Alone
 
 TOUCHED = []
@@ -448,3 +450,109 @@ def test_what_packages_hold_is_remembered_between_their_scans(agent):
         assert one.names().context.names[table.id] == "package.renamed"
     finally:
         del sys.modules["package"]
+
+
+def test_a_local_variable_that_was_looked_at_dies_when_it_is_deleted(agent):
+    """Reading `f_locals` would keep it until the function returns."""
+    ready, looked, done = threading.Event(), threading.Event(), threading.Event()
+    state = {}
+
+    def work():
+        batch, model = t(), torch.nn.Linear(2, 2)
+        state.update(batch=weakref.ref(batch), weight=weakref.ref(model.weight), name=one.census.track(batch).id)
+        ready.set()
+        looked.wait(30)
+        del batch, model
+        state["left"] = [state["batch"]() is not None, state["weight"]() is not None]
+        done.set()
+
+    one = agent()
+    thread = threading.Thread(target=work)
+    thread.start()
+    ready.wait(30)
+    found = one.names().context.names
+    looked.set()
+    done.wait(30)
+    thread.join()
+    assert found[state["name"]].startswith("batch @ work()")
+    assert state["left"] == [False, False]
+
+
+def test_the_gradient_of_what_is_no_leaf_is_not_read(agent, program):
+    program.leaf = torch.ones(2, requires_grad=True)
+    program.middle = program.leaf * 2
+    program.middle.sum().backward()
+    one = agent()
+    assert all(tracked.row is None for tracked in one.census.by_id.values())  # no row yet tells that it is no leaf
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        found = one.names()
+    assert found.of(program.leaf.grad) == (["program.leaf.grad"], "gradient")
+    assert [str(one.message) for one in heard if ".grad" in str(one.message)] == []
+
+
+def test_many_parameter_groups_take_time_in_proportion(agent, program, monkeypatch):
+    class Over(Alone):
+        asked = False
+
+        def over(self):
+            asked, self.asked = self.asked, True
+            return asked  # every piece is over soon
+
+    looked = []
+
+    def entries(group, original=roles._group_entries):
+        looked.append(group)
+        return original(group)
+
+    monkeypatch.setattr(roles, "Alone", Over)
+    monkeypatch.setattr(roles, "_group_entries", entries)
+    parameters = [torch.nn.Parameter(torch.zeros(1)) for _ in range(300)]
+    program.optimizer = torch.optim.SGD([{"params": [one]} for one in parameters], lr=torch.tensor(0.1))
+    found = agent().names()
+    of_ours = [one for one in looked if any(one is group for group in program.optimizer.param_groups)]
+    assert 300 <= len(of_ours) < 10 * 300
+    assert {found.of(one)[1] for one in parameters} == {"parameter"}
+
+
+def test_a_deep_stack_is_gone_through_once(agent, monkeypatch):
+    ready, done, box = threading.Event(), threading.Event(), []
+
+    def recurse(depth):
+        kept = t()
+        if depth:
+            recurse(depth - 1)
+        else:
+            box.append(kept)
+            ready.set()
+            done.wait(30)
+
+    counted = []
+
+    def stack_of(frame, original=names.stack_of):
+        found = original(frame)
+        counted.append(len(found))
+        return found
+
+    thread = threading.Thread(target=recurse, args=(300,))
+    thread.start()
+    ready.wait(30)
+    monkeypatch.setattr(names, "stack_of", stack_of)
+    found = agent().names().of(box[0])[0]
+    done.set()
+    thread.join()
+    assert any(name.startswith("kept @ recurse()") for name in found)
+    assert len([one for one in counted if one > 300]) == 2  # once for each pass over all frames
+
+
+def test_dead_modules_are_forgotten_in_pieces():
+    bag = WeakBag()
+    things = [torch.nn.Identity() for _ in range(1000)]
+    for one in things:
+        bag.add(one)
+    kept = things[:10]
+    del things, one
+    bag.add(torch.nn.Identity())
+    assert sum(1 for _ in bag.tidy()) >= 9
+    assert [id(one) for one in bag] == [id(one) for one in kept]
+    assert len(bag) == 10
