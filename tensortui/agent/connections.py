@@ -17,6 +17,7 @@ from tensortui.wire.messages import PROTOCOLS, common_protocol
 
 MAX_CONNECTIONS = 16
 MAX_REQUEST = 64 << 10  # a viewer's header
+MAX_BRACKETS = 64
 READ_SIZE = 16 << 10  # what is taken from a viewer in one go
 READ_SHARE = 4.0  # budgets that reading what all the viewers ask may cost
 DEAF = 1.0  # seconds for which nobody is let in where the target has no descriptor to spare
@@ -48,7 +49,7 @@ class Connection:
         self.readers: Tuple[Reader, ...] = ()
         self.process_told = False
         self._batches: Deque[Any] = collections.deque()  # Batch objects and the ready frame that closes them
-        self._decoder = Decoder(MAX_REQUEST, 0)
+        self._decoder = Decoder(MAX_REQUEST, 0, MAX_BRACKETS)
         self._out = bytearray()
         self._moved = now
         self._since = now

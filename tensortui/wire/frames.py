@@ -28,10 +28,17 @@ def encode(header: Header, payload: bytes = b"") -> bytes:
 
 
 class Decoder:
-    """Turns a stream of bytes into frames. `max_header` and `max_payload` may be lowered (the agent's side does)."""
+    """Turns a stream of bytes into frames. The bounds may be lowered (the agent's side does).
 
-    def __init__(self, max_header: int = MAX_HEADER, max_payload: int = MAX_PAYLOAD) -> None:
+    `max_brackets` bounds how deep a header can be nested: json parses it by recursion in C, and the agent's thread has
+    the stack and the recursion limit that the target chose, with which that may overflow.
+    """
+
+    def __init__(
+        self, max_header: int = MAX_HEADER, max_payload: int = MAX_PAYLOAD, max_brackets: int = MAX_HEADER
+    ) -> None:
         """Start with nothing received."""
+        self._max_brackets = max_brackets
         self._buffer = bytearray()
         self._max_header = max_header
         self._max_payload = max_payload
@@ -50,7 +57,10 @@ class Decoder:
             if len(buffer) < end:
                 break
             middle = start + PREFIX.size + header_length
-            frames.append((_header(bytes(buffer[start + PREFIX.size : middle])), bytes(buffer[middle:end])))
+            text = bytes(buffer[start + PREFIX.size : middle])
+            if text.count(b"[") + text.count(b"{") > self._max_brackets:
+                raise WireError("header with more than %d brackets" % self._max_brackets)
+            frames.append((_header(text), bytes(buffer[middle:end])))
             start = end
         del buffer[:start]
         return frames

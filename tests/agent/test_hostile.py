@@ -92,6 +92,16 @@ def test_malformed_requests_cost_nobody_else_the_agent(program: Any, connect: An
         assert client.refresh(number)["coverage"]["reasons"] == [], text
 
 
+def test_nesting_cannot_overflow_the_stack_that_the_program_chose(program: Any, connect: Any) -> None:
+    small = "import sys, threading; sys.setrecursionlimit(10**6); threading.stack_size(1 << 18)"
+    _, path = program(small + PROGRAMS["before torch"])
+    client = connect(path)
+    for start in ('{"t":', '{"t":"refresh","request":', '{"t":"watch","ids":'):
+        for bracket in ("[", '{"a":'):
+            intrude(path, HELLO + raw(start + bracket * 12_000))
+    client.refresh()
+
+
 @pytest.fixture
 def served(program: Any, connect: Any) -> tuple[str, Any]:
     """The socket of an agent, and a viewer that it serves."""
