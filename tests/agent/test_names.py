@@ -313,7 +313,6 @@ def test_what_leads_nowhere_is_passed_over_in_parts(kind):
 
 def test_a_long_list_is_gone_through_bit_by_bit_and_starves_nobody(agent, program, monkeypatch):
     monkeypatch.setattr(walk, "MAX_SECONDS", 0.0)  # one piece for each root
-    monkeypatch.setattr(walk, "MAX_ENTRIES", 1000)
     program.model = torch.nn.Linear(2, 2)
     program.optimizer = torch.optim.Adam(program.model.parameters())
     program.model(torch.ones(1, 2)).sum().backward()
