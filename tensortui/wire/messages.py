@@ -18,6 +18,9 @@ Client to server:
     refresh  {request}: read everything anew, then a sample that carries the request
     graph    {request, roots: [ids]|null, limit}
     detach   {request?, if_alone?}: end the agent; with if_alone only where no other viewer is connected, else `failed`
+
+A request's name is null, a number or at most 200 characters; ids and numbers are int64. The agent ends the connection
+of a client that sends a field of another type or out of range, a second hello, or anything with many brackets.
 """
 
 from typing import Any, Dict, Tuple
