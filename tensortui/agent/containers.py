@@ -99,9 +99,15 @@ class Opened:
 class Kinds:
     """Tells what an object is for a walk, by its type, remembered by the id of the type for one pass."""
 
-    def __init__(self, bases: List[Tuple[Optional[type], int]], opened: Optional[Opened] = None) -> None:
-        """Take torch's base classes with their kinds, the most special first; None where torch has none."""
+    def __init__(
+        self, bases: List[Tuple[Optional[type], int]], opened: Optional[Opened] = None, shallow: bool = False
+    ) -> None:
+        """Take torch's base classes with their kinds, the most special first; None where torch has none.
+
+        `shallow` tells only tensors and containers: nothing is to be opened that has attributes.
+        """
         self._bases = bases
+        self._shallow = shallow
         self.opened = opened or Opened()
         self._known = {id(one): LEAF for one in (str, int, float, bool, bytes, complex, type(None), type)}
 
@@ -110,7 +116,10 @@ class Kinds:
         kind = type(thing)
         known = self._known.get(id(kind))
         if known is None:
-            known = self._known[id(kind)] = self._tell(kind)
+            known = self._tell(kind)
+            if self._shallow and OBJECT <= known < TENSOR:
+                known = LEAF
+            self._known[id(kind)] = known
         return known
 
     def _tell(self, kind: type) -> int:
@@ -265,11 +274,13 @@ def _attributes(thing: Any, kinds: Kinds) -> Optional[Entries]:
     if LAYS_OUT_ANEW and type_flags(kind) & _MANAGED_DICT and not kinds.opened.admit(thing):
         return zip(repeat(UNNAMED), repeat(None), held)
     space = instance_dict(thing)
-    more = slots(thing)
-    if space:
-        entries = items(space, ATTRIBUTE)
-        return chain(entries, more) if more else entries
-    return iter(more) if more else None
+    entries = [*items(space, ATTRIBUTE), *slots(thing)] if space else slots(thing)
+    entries.sort(key=_is_private)  # what several ways lead to is called by the public one
+    return iter(entries) if entries else None
+
+
+def _is_private(entry: Entry) -> bool:
+    return type(entry[1]) is str and entry[1].startswith("_")
 
 
 def slots(thing: Any) -> List[Entry]:

@@ -41,9 +41,11 @@ def discover(context: Context) -> Work:
         yield from _sort_modules(memory)
     for name in memory.own:
         yield from _globals(walk, kinds, name, False)
+    numbering = roles.Numbering()
+    yield from roles.stray_modules(walk.hidden, walk, numbering)
     frames = Frames(walk, kinds, context.reasons)
     yield from frames.name_all(False)
-    yield from roles.stray_modules(context, walk)
+    yield from roles.stray_modules(context.modules, walk, numbering)
     yield from _libraries(context, walk, kinds, memory)
     yield from frames.name_all(True)
     optimizers = roles.Optimizers(context, kinds, wrappers)
@@ -55,6 +57,19 @@ def discover(context: Context) -> Work:
         context.reasons.append("names: there are more objects than are looked through for tensors in one go")
     kinds.opened.pass_over(not walk.partial)
     return not walk.partial
+
+
+def discover_recent(context: Context) -> Work:
+    """Name what comes and goes with each step: gradients, and what local variables and the containers in them hold."""
+    base = context.census.base
+    if base is None:
+        return
+    kinds = make_kinds(context, base, shallow=True)
+    walk = Walk(context, kinds, _leaf_reader(context, base), Wrappers(context, kinds, base))
+    frames = Frames(walk, kinds, [])
+    yield from frames.name_all(False)
+    yield from roles.gradients(context, base)
+    yield from frames.name_all(True)
 
 
 class Memory:
@@ -95,7 +110,7 @@ def _libraries(context: Context, walk: Walk, kinds: Kinds, memory: Memory) -> Wo
     memory.due = context.clock() + LIBRARY_EVERY
 
 
-def make_kinds(context: Context, base: type) -> Kinds:
+def make_kinds(context: Context, base: type, shallow: bool = False) -> Kinds:
     """Return how this pass tells types apart."""
     torch = context.torch
     return Kinds(
@@ -106,6 +121,7 @@ def make_kinds(context: Context, base: type) -> Kinds:
             (torch.optim.Optimizer, OPTIMIZER),
         ],
         _memory(context).opened,
+        shallow,
     )
 
 
@@ -136,6 +152,7 @@ def _globals(walk: Walk, kinds: Kinds, module: str, main: bool, depth: int = 0) 
         root = Root(opener, prefix)
         root.depth = depth or root.depth
         if not depth:  # what packages hold is kept as a whole until they are looked through again
+            root.hides = True
             root.key = module if opener is everything else "modules of " + module
         yield from walk.below(root)
 
@@ -214,6 +231,7 @@ class Frames:
             for opener in self._openers(thread, at, suffix):
                 root = Root(opener, "", suffix)
                 root.local = True
+                root.hides = not library
                 root.spare = library
                 yield from self._walk.below(root)
 

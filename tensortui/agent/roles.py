@@ -5,7 +5,7 @@ from itertools import chain, count, islice
 from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 from tensortui.agent import containers, labels
-from tensortui.agent.census import SEPARATOR, Context, Tracked, Work
+from tensortui.agent.census import SEPARATOR, Context, Tracked, WeakBag, Work
 from tensortui.agent.containers import TENSOR, WRAPPER, Entries, Kinds
 from tensortui.agent.guard import Alone
 from tensortui.agent.rows import cell
@@ -20,8 +20,8 @@ REQUIRES_GRAD, IS_LEAF = ([name for name, _ in TENSOR_COLUMNS].index(one) for on
 
 
 def name_of(context: Context, tracked: Optional[Tracked]) -> Optional[str]:
-    """Return the first name that this pass found for `tracked`."""
-    names = context.names.get(tracked.id) if tracked is not None else None
+    """Return the first name that this pass found for `tracked`, else that of the last one."""
+    names = (context.names.get(tracked.id) or tracked.names) if tracked is not None else None
     return names.partition(SEPARATOR)[0] if names else None
 
 
@@ -162,11 +162,11 @@ def _group_entries(group: Any) -> Iterator[Tuple[Any, Any]]:
     return chain(zip(dict.keys(group), dict.values(group)), *lists)
 
 
-def stray_modules(context: Context, walk: Walk) -> Work:
-    """Name what is in the modules that no variable led to, by the names of their classes."""
+def stray_modules(modules: WeakBag, walk: Walk, numbering: Numbering) -> Work:
+    """Name what is in those modules that no variable led to, by the names of their classes."""
     inner: Set[int] = set()
     strays: List[Any] = []
-    for place, ref in enumerate(context.modules.refs()):
+    for place, ref in enumerate(modules.refs()):
         if id(ref()) not in walk.visited:
             strays.append(ref)
         if not place % CHUNK:
@@ -181,7 +181,6 @@ def stray_modules(context: Context, walk: Walk) -> Work:
             del space, part
         del module
         yield
-    numbering = Numbering()
     for outer in (True, False):
         for ref in strays:
             module = ref()

@@ -10,8 +10,20 @@ from itertools import islice
 from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 from tensortui.agent import containers, labels
-from tensortui.agent.census import Context, Tracked, Work
-from tensortui.agent.containers import LEAF, LEARNED, MODULE, OPTIMIZER, SKIPPED, TENSOR, WRAPPER, Entries, Kinds
+from tensortui.agent.census import Context, Tracked, WeakBag, Work
+from tensortui.agent.containers import (
+    LEAF,
+    LEARNED,
+    MODULE,
+    OPTIMIZER,
+    SKIPPED,
+    SUBMODULE,
+    TENSOR,
+    WRAPPER,
+    Entries,
+    Entry,
+    Kinds,
+)
 from tensortui.agent.guard import Alone, DisturbedError
 from tensortui.agent.wrappers import Wrappers
 from tensortui.wire.messages import BUFFER, INPUT, OTHER, PARAMETER
@@ -22,6 +34,9 @@ MAX_ENTRIES = 60_000  # below one root
 MAX_PASS = 400_000  # in one pass
 MAX_SECONDS = 0.3  # of CPU in one pass: roles, which come last, need some as well
 ROOT_SHARE = 0.5  # of what is left, that one root may use up
+# A module is called by its class where a variable leads to it over so many private attributes, or one and few levels
+# are left, or none are.
+HIDDEN, FAR = 2, DEPTH - 3
 YOUNG = 30.0  # seconds for which a local leaf counts as an input batch
 TRIES = 20  # of a root whose frame went on while it was looked at: rare, and what is under it is left to the next pass
 CHECK_EVERY = 16  # entries between two looks at the clock
@@ -34,7 +49,7 @@ Opener = Callable[[], Optional[Entries]]
 class Root:
     """Where a walk starts, how names are made below it, and how far it has got."""
 
-    __slots__ = ("depth", "key", "left", "local", "open", "path", "prefix", "spare", "suffix")
+    __slots__ = ("depth", "hides", "key", "left", "local", "open", "path", "prefix", "spare", "suffix")
 
     def __init__(self, open_root: Opener, prefix: str = "", suffix: str = "", depth: int = DEPTH) -> None:
         """Names are `prefix`, the way to the tensor, `suffix`. `open_root` gives the same entries each time."""
@@ -43,10 +58,18 @@ class Root:
         self.suffix = suffix
         self.depth = depth
         self.left = MAX_ENTRIES
+        self.hides = False  # leave out modules that are well hidden or far away
         self.spare = False  # name only what has no name yet
         self.local = False  # local variables: a young leaf is an input
         self.key = ""  # by which the next pass knows it again and goes on where this one was cut
         self.path = [0]  # entries of each level that have been dealt with
+
+    def hides_it(self, prefix: str, style: int, key: Any, depth: int) -> bool:
+        """Whether the module `key` of what is called `prefix` is to be left out."""
+        if not self.hides or style == SUBMODULE:
+            return False
+        private = containers.written(prefix, style, key).count("._", len(self.prefix))
+        return private >= HIDDEN or depth <= (FAR if private else 1)
 
 
 class Walk:
@@ -55,6 +78,7 @@ class Walk:
     def __init__(self, context: Context, kinds: Kinds, is_leaf: Callable[[Any], bool], wrappers: Wrappers) -> None:
         """Start a pass whose finds go to `context`; `is_leaf` reads that attribute of a tensor safely."""
         self.visited: Set[int] = set()
+        self.hidden = WeakBag()  # modules that were left out
         self.cut = False
         self.partial = False  # whether something is left out: it was cut, or looked at by the pass before
         self.found: Optional[List[Found]] = None  # where what is named is noted as well
@@ -111,11 +135,10 @@ class Walk:
                         self._note(child, kind, style, containers.written(prefix, style, key), root)
                     elif kind == OPTIMIZER:
                         self._context.optimizers.add(child)
-                    elif kind != LEAF and depth and len(levels) < MAX_LEVELS and id(child) not in self.visited:
-                        below = containers.children(child, kind, self._kinds)
-                        if below is not None:
-                            self.visited.add(id(child))
-                            levels.append((containers.written(prefix, style, key), below, less(depth, kind, style)))
+                    elif kind != LEAF and (depth or style == SUBMODULE) and len(levels) < MAX_LEVELS:
+                        level = self._open(root, levels[-1], (style, key, child), kind)
+                        if level is not None:
+                            levels.append(level)
                             root.path.append(0)
                             opened = True
                     if not count % CHECK_EVERY:
@@ -131,6 +154,21 @@ class Walk:
                 levels.pop()
                 root.path.pop()
         return True
+
+    def _open(self, root: Root, above: Level, entry: Entry, kind: int) -> Optional[Level]:
+        """Open one entry of the level `above`; None where nothing is in it, or it is to be named otherwise."""
+        prefix, _, depth = above
+        style, key, child = entry
+        if id(child) in self.visited:
+            return None
+        if kind == MODULE and root.hides_it(prefix, style, key, depth):
+            self.hidden.add(child)
+            return None
+        below = containers.children(child, kind, self._kinds)
+        if below is None:
+            return None
+        self.visited.add(id(child))
+        return containers.written(prefix, style, key), below, less(depth, kind, style)
 
     def _spent(self, root: Root, entries: int) -> bool:
         root.left -= entries
@@ -200,4 +238,4 @@ class Walk:
 
 def less(depth: int, kind: int, style: int) -> int:
     """Return the levels left below a child: a module inside a module costs none."""
-    return depth if kind == MODULE and style == containers.SUBMODULE else depth - 1
+    return depth if kind == MODULE and style == SUBMODULE else depth - 1

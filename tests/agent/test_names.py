@@ -196,6 +196,43 @@ def test_a_module_that_no_variable_leads_to_is_named_by_its_class(agent):
     assert found.of(weight) == (["Hidden.inner.weight"], "parameter")
 
 
+def test_the_public_way_to_a_module_is_preferred(agent, program):
+    class Hidden(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = torch.nn.Linear(2, 2)
+
+    def box(**held):
+        return types.SimpleNamespace(**held)
+
+    one, two, three, far = Hidden(), Hidden(), torch.nn.Linear(2, 2), torch.nn.Sequential(Hidden())
+    four, shared = torch.nn.Linear(2, 2), box(net=torch.nn.Linear(2, 2))
+    program.box = box(
+        _connector=box(_selector=box(model=one), public=box(deep=two)),
+        _plain=three,
+        _state=box(net=four),
+        _first=shared,
+        public=shared,
+        later=box(_one=box(_two=two)),
+        far=[[[[far]]]],
+        a=box(b=box(c=box(net=torch.nn.Sequential(Hidden())))),
+    )
+    expected = [
+        (one.inner.weight, "Hidden#2.inner.weight"),
+        (two.inner.weight, "Hidden.inner.weight"),
+        (three.weight, "program.box._plain.weight"),
+        (four.weight, "program.box._state.net.weight"),
+        (shared.net.weight, "program.box.public.net.weight"),
+        (far[0].inner.weight, "Sequential.0.inner.weight"),
+        (program.box.a.b.c.net[0].inner.weight, "program.box.a.b.c.net.0.inner.weight"),
+    ]
+    del one, far
+    found = agent().names()
+    assert [(found.of(tensor)[0][0], found.of(tensor)[1]) for tensor, _ in expected] == [
+        (name, "parameter") for _, name in expected
+    ]
+
+
 def test_local_variables_name_their_thread_function_and_line(agent):
     ready, done, box = threading.Event(), threading.Event(), []
 
