@@ -2,7 +2,7 @@
 
 import collections
 import weakref
-from typing import Any, Callable, Deque, Dict, Generator, Iterator, List, Optional, Set
+from typing import Any, Callable, Deque, Dict, Generator, Iterator, List, Optional, Set, Tuple
 
 from tensortui.agent.containers import is_wrapper
 from tensortui.wire.messages import OTHER
@@ -140,6 +140,11 @@ class Census:
         self.withheld = ""  # why no tensor at all may be watched, if so
         self.memory: Dict[str, Any] = {}  # what discovery keeps from one pass to the next
         self._next_id = 1
+
+    @property
+    def indexes(self) -> Tuple[Dict[int, Tracked], ...]:
+        """All that is kept by some number: to be emptied at the end."""
+        return self.by_id, self._by_pyid, self._by_ref
 
     def is_tensor(self, thing: Any) -> bool:
         """Whether `thing` is a tensor that may be watched, told by its type alone: runs no code of the target."""

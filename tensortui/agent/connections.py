@@ -295,8 +295,14 @@ class Server:
             pass
         one.held.close()
 
+    def stop_listening(self) -> None:
+        """Let nobody connect any more: who asks from now on is to find no agent."""
+        self._sock.close()
+        remove(self.path)
+
     def close(self, seconds: float = 0.2) -> None:
         """Give what is queued a short moment to leave, then close everything and remove the socket file."""
+        self.stop_listening()
         end = time.monotonic() + seconds
         for one in list(self.connections):
             try:
@@ -314,8 +320,6 @@ class Server:
         with self._wake_lock:
             self._wake_write.close()
         self._wake_read.close()
-        self._sock.close()
-        remove(self.path)
 
     def abandon(self) -> None:
         """Close our copies of the descriptors in a forked child; the connections stay the parent's."""

@@ -11,7 +11,7 @@ SAMPLE, PASS, REQUEST = "sample", "pass", "request"
 # What the samples and the passes get of the budget: the samples come first, so that they come on time whatever else is
 # to do; what a full purse does not take goes to the passes. Requests (a first scan, a refresh, a graph) have an income
 # of their own, some budgets, for somebody has ordered them and waits.
-SHARES = {SAMPLE: 0.5, PASS: 0.5, REQUEST: 4.0}
+SHARES = {SAMPLE: 0.5, PASS: 0.5, REQUEST: 10.0}
 BURST = 1.0  # CPU seconds saved up for requests
 
 

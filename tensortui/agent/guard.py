@@ -14,7 +14,7 @@ from itertools import chain, islice, repeat
 from types import CodeType, FrameType, FunctionType
 from typing import Any, Dict, Iterable, List, Optional, Tuple
 
-PAUSE = 5e-5  # seconds without the interpreter lock before a piece: whoever waited for it can have it
+PAUSE = 5e-5  # seconds without the interpreter lock before a piece, where no second thread can be had
 ALONE = 0.02  # seconds that who waits from now on waits before asking for the lock: a few may, once it is free again
 PIECE = 4e-4  # seconds that the work in one piece may take
 MOST_FRAMES = 4_000  # of all threads together that are gone through in one piece
@@ -54,7 +54,9 @@ class Partner:
 
     def take_turn(self) -> None:
         """Let the interpreter lock go through the other thread and come back."""
-        if self.ident is not None:
+        if self.ident is None:
+            time.sleep(PAUSE)
+        else:
             self._go.release()
             self._done.acquire()
 
@@ -121,7 +123,7 @@ class Alone:
         if outer is not None and COMPANY.holder == _thread.get_ident():
             self._end = min(outer._end, time.perf_counter() + self.limit)
             return self
-        time.sleep(PAUSE)
+        asked = time.perf_counter()
         COMPANY.partner().take_turn()
         interval = sys.getswitchinterval()
         sys.setswitchinterval(ALONE)
@@ -130,8 +132,11 @@ class Alone:
         if self._collecting:
             gc.disable()
         # Who began to wait in the microsecond before the interval was raised still asks after the old one.
+        now = time.perf_counter()
+        if now - asked > interval / 2:  # a thread runs that never lets go by itself: turns are rare, so use this one
+            self.limit = interval
         self.limit = min(self.limit, interval / 4)
-        self._end = time.perf_counter() + self.limit
+        self._end = now + self.limit
         COMPANY.alone, COMPANY.holder = self, _thread.get_ident()
         return self
 

@@ -57,13 +57,16 @@ class Agent:
                 self._server.wait(self._timeout())
                 self._turn()
         finally:
-            sampler, self._workshop = self._sampler, None
-            if sampler is not None:
-                sampler.close()
-            COMPANY.dismiss()
+            workshop, self._workshop = self._workshop, None
+            if workshop is not None:
+                workshop.close()
             if os.getpid() == self._pid:
+                self._server.stop_listening()
                 self._server.broadcast({"t": "bye", "reason": self._stop or "error", "detail": self._detail})
                 self._server.close()
+            if workshop is not None:
+                workshop.sampler.dismantle()
+            COMPANY.dismiss()
 
     def _turn(self) -> None:
         now = time.monotonic()
@@ -120,10 +123,13 @@ class Agent:
         """
         if self._apart is work:
             return next(work)
-        with Alone(SLICE) as alone:
-            while not alone.over():
-                if next(work) is APART:
-                    return APART
+        try:
+            with Alone(SLICE) as alone:
+                while not alone.over():
+                    if next(work) is APART:
+                        return APART
+        finally:
+            time.sleep(GAP)  # at once: who allocates next is the one to collect, where that is due
         return None
 
     def _timeout(self) -> float:
@@ -131,7 +137,7 @@ class Agent:
             return GAP
         rest = LOOK_FOR_TORCH if self._workshop is None else 1.0
         for _, kind in () if self._workshop is None else self._workshop.at_hand:
-            rest = min(rest, max(GAP, self._governor.wait(kind)))
+            rest = min(rest, self._governor.wait(kind))  # the gap was given after the slice
         if self._workshop is None or not self._workshop.busy:
             now = time.monotonic()
             due = min((one.due for one in self._server.connections if one.idle), default=now + rest)
@@ -151,7 +157,7 @@ class Agent:
         sampler.hook.on_fork = self._server.abandon
         for one in self._server.connections:
             one.process_told = False
-        self._workshop = Workshop(sampler, self._server, self._answers)
+        self._workshop = Workshop(sampler, self._server, self._answers, self._governor)
 
     def _tell_progress(self, now: float) -> None:
         greeted = [one for one in self._server.connections if one.greeted and not one.closing]

@@ -3,7 +3,7 @@
 import time
 from typing import Any, Callable, Dict, Generator, List, Optional
 
-from tensortui.agent import graph, names
+from tensortui.agent import graph, names, nodes
 from tensortui.agent.census import Census, Context, Work
 from tensortui.agent.coverage import Coverage
 from tensortui.agent.enumerate import NO_LIMIT, Hook, Types, absorb, scan_generations
@@ -13,6 +13,9 @@ from tensortui.wire.messages import OTHER
 
 TYPES_EVERY = 5.0
 PASS_LIMIT = 0.5  # CPU seconds of one pass: a program may hold more objects than can be looked through
+BRIEF = "asked too often to read all anew: versions and names may be up to %d s old"
+RECENT_SHARE = 0.25  # of the budget: what naming the newest may take
+DROPPED, DROP_GAP = 500, 0.0005
 NOT_YET = "the autograd graph was not looked through yet"
 
 
@@ -33,6 +36,10 @@ class Sampler:
         self.coverage = Coverage(self.census, self.scanner, budget)
         self._pass_reasons: Dict[str, List[str]] = {"graph": [NOT_YET]}  # by pass, of its last run
         self._types_at = 0.0
+        self._recent_at = 0.0
+        self.complete_at = 0.0  # when everything was last read anew, of time.monotonic()
+        self.brief = False  # the last request was answered without that
+        self._budget = budget
 
     @property
     def progress(self) -> float:
@@ -44,6 +51,8 @@ class Sampler:
         found = self.coverage.reasons(self.hook)
         for more in self._pass_reasons.values():
             found += more
+        if self.brief:
+            found.append(BRIEF % (time.monotonic() - self.complete_at))
         return found
 
     # -- enumeration
@@ -72,9 +81,10 @@ class Sampler:
     def drain(self) -> Work:
         """Take in what was born and what died since the last time."""
         now = self.census.clock()
-        if now - self._types_at > TYPES_EVERY:
+        if self.types.stale or now - self._types_at > TYPES_EVERY:
             self._types_at = now
             yield from self.types.refresh()
+        nodes.DEPTHS.forget_dead()
         self.hook.look_if_small()
         yield from self.readings.bury()
         yield from absorb(self.hook, self.census)
@@ -99,11 +109,46 @@ class Sampler:
         """Take the hook out of the collector."""
         self.hook.remove()
 
+    def dismantle(self) -> None:
+        """Let go of all that is kept, some at a time: at once would hold the interpreter lock for long."""
+        kept: List[Dict[Any, Any]] = [table.rows for table in self.tables]
+        for one in [*kept, *self.census.indexes]:
+            while one:
+                for _ in range(min(len(one), DROPPED)):
+                    one.popitem()
+                time.sleep(DROP_GAP)
+
     # -- discovery
 
     def run_names(self) -> Work:
         """Find names and roles: modules, optimizers, globals, frames and what hangs below them."""
         yield from self._run("names", names.discover)
+
+    def run_recent(self) -> Work:
+        """Name what was born since the last sample, as often as a quarter of the budget allows."""
+        now = self.census.clock()
+        if not self.census.fresh or now < self._recent_at:
+            return
+        context = Context(self.torch, self.census, [])
+        work = names.discover_recent(context)
+        spent = 0.0
+        while True:
+            start = time.thread_time()
+            try:
+                next(work)
+            except StopIteration:
+                break
+            spent += time.thread_time() - start
+            yield
+        for place, number in enumerate(list(context.names)):
+            if not place % DROPPED:
+                yield
+            tracked = self.census.by_id.get(number)
+            if tracked is not None and context.names[number] and not tracked.names:
+                tracked.names = context.names[number]
+                tracked.found = min(tracked.found, context.categories[number])
+                self.readings.again(tracked)
+        self._recent_at = now + spent / (self._budget * RECENT_SHARE)
 
     def run_graph(self) -> Work:
         """Find the tensors that the autograd graph saved for backward."""
@@ -118,6 +163,7 @@ class Sampler:
 
     def _run(self, kind: str, discover: Callable[[Context], Generator[None, None, Any]]) -> Work:
         context = Context(self.torch, self.census, [])
+        started = self.census.clock()
         work = discover(context)
         spent, complete = 0.0, None
         while spent < PASS_LIMIT:
@@ -134,12 +180,13 @@ class Sampler:
             complete = False
             context.reasons.append("%s: cut short after %g s of work" % (kind, PASS_LIMIT))
         self._pass_reasons[kind] = list(context.reasons)
-        yield from self._apply(kind, context, complete is not False)
+        yield from self._apply(kind, context, started if complete is not False else float("-inf"))
 
-    def _apply(self, kind: str, context: Context, complete: bool) -> Work:
+    def _apply(self, kind: str, context: Context, complete: float) -> Work:
+        """Take over what a pass found; what it did not find has no name, if born before the time `complete`."""
         for tracked in list(self.census.by_id.values()):
             called = context.names.get(tracked.id)
-            if called is None and not complete:
+            if called is None and tracked.born > complete:
                 continue
             if kind == "graph":
                 if tracked.saved != (called is not None):

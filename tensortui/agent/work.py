@@ -7,7 +7,7 @@ from tensortui.agent import graph
 from tensortui.agent.answers import Answers, graph_message
 from tensortui.agent.census import Work
 from tensortui.agent.connections import MIN_INTERVAL, Connection, Server
-from tensortui.agent.governor import PASS, REQUEST, SAMPLE
+from tensortui.agent.governor import PASS, REQUEST, SAMPLE, Governor
 from tensortui.agent.sampler import Sampler
 
 UNWATCHED_DRAIN = 2.0
@@ -18,9 +18,10 @@ GRAPH_CHUNK = 100  # nodes in one frame: well under a millisecond to encode
 class Workshop:
     """Chooses what is done next once torch is there. Two things may be under way: one in front, the passes behind."""
 
-    def __init__(self, sampler: Sampler, server: Server, answers: Answers) -> None:
+    def __init__(self, sampler: Sampler, server: Server, answers: Answers, governor: Governor) -> None:
         """Begin with the first scan."""
         self.sampler = sampler
+        self._governor = governor
         self._server = server
         self._answers = answers
         self._asked: Dict[Connection, List[Any]] = {}  # requests that the work in front will answer
@@ -42,6 +43,14 @@ class Workshop:
         """Whether nothing new is taken up before the work in front is over."""
         return self._front is not None
 
+    def close(self) -> None:
+        """End all work, what it holds open with it, and take the hook out of the collector."""
+        for work in (self._front, self._behind):
+            if work is not None:
+                work.close()
+        self._front = self._behind = None
+        self.sampler.close()
+
     def over(self, work: Work, failure: str = "") -> None:
         """Say that a piece of work has ended, or failed: whoever waits for it is told."""
         if work is self._behind:
@@ -61,12 +70,15 @@ class Workshop:
         ready = [one for one in self._server.connections if one.greeted and not one.closing and one.idle]
         graphs = [one for one in ready if one.graphs]
         if any(one.requests for one in ready):
-            self._behind = None
-            self._front, self._kind = self._refresh(), REQUEST
+            if self._governor.wait(REQUEST) > 0:  # there were too many: none of them is to wait for the others
+                self._front, self._kind = self._brief(), SAMPLE
+            else:
+                self._behind = None
+                self._front, self._kind = self._refresh(), REQUEST
         elif graphs:
             self._front, self._kind = self._graph(graphs[0]), REQUEST
         elif any(one.due <= now for one in ready):
-            self._front, self._kind = self._sample(now), SAMPLE
+            self._front, self._kind = self._sample(), SAMPLE
         elif now - self._drained_at > UNWATCHED_DRAIN and not any(one.interval for one in ready):
             self._drained_at = now
             self._front, self._kind = self.sampler.drain(), SAMPLE
@@ -83,17 +95,32 @@ class Workshop:
                 if one.idle and not one.requests:
                     one.due = now + one.interval
                     self._answers.tell(one, self.sampler)
-        self._behind, self._behind_kind = self._passes(), REQUEST
+        if any(one.requests for one in self._server.connections):
+            yield from self._complete()
+        else:
+            self._behind, self._behind_kind = self._passes(), REQUEST
 
     def _refresh(self) -> Work:
-        self._asked = self._take_requests()
         yield from self.sampler.drain()
         yield from self.sampler.readings.read_all()
+        yield from self._complete()
+
+    def _complete(self) -> Work:
+        """Find the names and answer who has asked by now, once everything has been read."""
+        self._asked = self._take_requests()
         yield from self.sampler.run_names()
         yield from self.sampler.run_graph()
         yield from self.sampler.readings.read_fresh()
         yield from self.sampler.compact()
-        self._passes_at = time.monotonic()
+        self._passes_at = self.sampler.complete_at = time.monotonic()
+        self.sampler.brief = False
+        self._answer()
+
+    def _brief(self) -> Work:
+        """Answer with what is new, and with what else is known: reading everything anew would cost too much."""
+        self._asked = self._take_requests()
+        yield from self._read_some()
+        self.sampler.brief = True
         self._answer()
 
     def _take_requests(self) -> Dict[Connection, List[Any]]:
@@ -124,16 +151,21 @@ class Workshop:
             one.queue_frame(graph_message(header, body, chunk, start + GRAPH_CHUNK < len(nodes)))
             yield
 
-    def _sample(self, now: float) -> Work:
+    def _read_some(self) -> Work:
+        """Read what was born, what is on a screen, and some of the rest."""
         readings = self.sampler.readings
-        self._drained_at = now
+        self._drained_at = time.monotonic()
         yield from self.sampler.drain()
+        yield from self.sampler.run_recent()
         yield from readings.read_fresh()
         watched: Set[int] = set()
         for one in self._server.connections:
             watched.update(one.watch)
         yield from readings.read_watched(watched)
         yield from self.sampler.compact()
+
+    def _sample(self) -> Work:
+        yield from self._read_some()
         now = time.monotonic()
         for one in self._server.connections:
             if one.due <= now + MIN_INTERVAL / 2 and one.idle:

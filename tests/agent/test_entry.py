@@ -113,3 +113,38 @@ def test_a_forked_child_in_which_leaving_fails_runs_the_programs_own_callback() 
     finally:
         hook.remove()
         gc.callbacks.remove(own)
+
+
+AGAIN = """
+import gc, os, socket, sys, time
+from tensortui.attach.bootstrap import bootstrap_source
+from tensortui.wire.frames import encode
+text = bootstrap_source()
+path = "/tmp/tensortui-%d/%d-%s.sock" % (os.geteuid(), os.getpid(), open("/proc/self/stat").read().split()[21])
+def come_and_go():
+    exec(text, {"__name__": "somewhere"})
+    viewer = socket.socket(socket.AF_UNIX)
+    while viewer.connect_ex(path):
+        time.sleep(0.002)
+    viewer.sendall(encode({"t": "hello", "protocols": [1, 1]}) + encode({"t": "detach"}))
+    while viewer.recv(65536):
+        pass
+    viewer.close()
+    while len(os.listdir("/proc/self/task")) > 1:
+        time.sleep(0.001)
+counts = []
+for times in (5, 5):
+    for _ in range(times):
+        come_and_go()
+    gc.collect()
+    counts.append(len(gc.get_objects()))
+print(counts[1] - counts[0])
+"""
+
+
+def test_agents_that_come_and_go_leave_no_object_behind(start: Any, root: Path) -> None:
+    """None of theirs may get into a cache of the standard library: `Tuple[Own, int]` in a module puts `Own` there."""
+    process = start(sys.executable, "-c", AGAIN, cwd=root)
+    printed, errors = process.communicate(timeout=60)
+    assert errors == ""
+    assert int(printed) < 25

@@ -60,7 +60,7 @@ def test_samples_are_paid_before_anything_else() -> None:
 def test_a_request_goes_on_at_some_budgets_once_what_was_saved_is_spent() -> None:
     clock = Clock()
     governor = Governor(0.01, clock)
-    governor.spend(BURST + 0.04, REQUEST)
+    governor.spend(BURST + 0.1, REQUEST)
     clock.now += 0.9
     assert governor.wait(REQUEST) > 0
     clock.now += 0.2

@@ -1,0 +1,44 @@
+"""What the agent makes must not have the target's collector go through everything, least of all on its own thread."""
+
+from __future__ import annotations
+
+from typing import Any
+
+PROGRAM = """
+import gc, os, sys, threading, torch
+model = torch.nn.Sequential(*[torch.nn.Linear(2, 2) for _ in range(1500)])
+optimizer = torch.optim.Adam(model.parameters(), foreach=False)
+for one in model.parameters(): one.grad = torch.zeros_like(one)
+optimizer.step()
+gc.collect()
+counts, over = {}, []
+def work():
+    while not over: [[] for _ in range(100)]
+worker = threading.Thread(target=work); worker.start()
+mine = (threading.get_ident(), worker.ident)
+def count(phase, info):
+    if phase == "start":
+        key = ("target" if threading.get_ident() in mine else "agent", info["generation"])
+        counts[key] = counts.get(key, 0) + 1
+gc.callbacks.append(count)
+START_AGENT
+print("READY", os.getpid(), flush=True)
+for line in sys.stdin:
+    exec(line)
+    print("DONE", flush=True)
+"""
+
+
+def test_no_full_collection_is_caused_and_hardly_any_runs_on_the_thread_of_the_agent(
+    program: Any, connect: Any
+) -> None:
+    process, path = program(PROGRAM)
+    client = connect(path)
+    for request in range(5):
+        client.refresh(request)
+    assert client.named("model.1499.weight")["category"] is not None
+    process.stdin.write("over.append(1); worker.join(); print(sorted(counts.items()))\n")
+    process.stdin.flush()
+    counts = dict(eval(process.stdout.readline()))
+    assert not [key for key in counts if key[1] == 2], counts
+    assert sum(count for (who, _), count in counts.items() if who == "agent") <= 5, counts
