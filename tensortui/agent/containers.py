@@ -43,7 +43,7 @@ _EXACT = (
     (functools.partial, PARTIAL),
 )
 _FROM_BASE = ((collections.deque, DEQUE), (set, SET), (frozenset, SET), (types.SimpleNamespace, OBJECT))
-_SKIPPING = (DICT, LIST, TUPLE, DEQUE)  # these begin at a position by themselves, faster than entry by entry
+_SKIPPING = (DICT, LIST, TUPLE, DEQUE, MODULE)  # these begin at a position by themselves, faster than entry by entry
 _MADE_BY_C = (types.GetSetDescriptorType, types.MemberDescriptorType)
 # What torch.nn.Module keeps in every module beside its tensors.
 _MODULE_OWN = frozenset((
@@ -129,7 +129,7 @@ class Kinds:
         for exact, found in _EXACT:
             if kind is exact:
                 return found
-        order = type_mro(kind)
+        order = type_mro(kind) or (kind,)  # some types made by C have none
         for base, found in self._bases:
             if base is not None and any(one is base for one in order):
                 return WRAPPER if found >= TENSOR and is_wrapper(kind) else found
@@ -195,7 +195,7 @@ def _children(thing: Any, kind: int, kinds: Kinds, start: int) -> Optional[Entri
         of = set if any(one is set for one in type_mro(type(thing))) else frozenset
         return zip(repeat(ELEMENT), range(HEAD), of.__iter__(thing))
     if kind == MODULE:
-        return module_entries(thing)
+        return module_entries(thing, start)
     if kind == FUNCTION:
         return _function(thing)
     if kind == METHOD:
@@ -303,8 +303,8 @@ def is_dict(thing: Any) -> bool:
     return bool(type_flags(type(thing)) & _DICT)
 
 
-def module_entries(thing: Any) -> Optional[Entries]:
-    """Return what is in a torch module: its tensors, its submodules, then its other attributes."""
+def module_entries(thing: Any, start: int = 0) -> Optional[Entries]:
+    """Return what is in a torch module from `start` on: its tensors, its submodules, then its other attributes."""
     space = instance_dict(thing)
     if space is None:
         return None
@@ -312,12 +312,15 @@ def module_entries(thing: Any) -> Optional[Entries]:
     for name, style in (("_parameters", PARAMETER), ("_buffers", BUFFER), ("_modules", SUBMODULE)):
         part = space.get(name)
         if part is not None and type_flags(type(part)) & _DICT and dict.__len__(part):
-            parts.append(items(part, style))
+            size = min(dict.__len__(part), HEAD + TAIL)
+            if start < size:
+                parts.append(items(part, style, start))
+            start = max(start - size, 0)
     own = [
         (ATTRIBUTE, name, value) for name, value in space.items() if gc.is_tracked(value) and name not in _MODULE_OWN
     ]
     if own:
-        parts.append(own)
+        parts.append(own[start:])
     return chain.from_iterable(parts)
 
 

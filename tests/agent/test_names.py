@@ -437,6 +437,22 @@ def test_few_objects_of_a_class_are_laid_out_anew(agent, program):
     assert one.names().of(program.tensors[99].tensor)[0] == ["program.tensors[99].tensor"]
 
 
+def test_a_type_without_an_order_of_bases_is_told(monkeypatch):
+    monkeypatch.setattr(containers, "type_mro", lambda kind: None)
+    assert containers.Kinds([(torch._C.TensorBase, containers.TENSOR)]).of(range(3)) == containers.LEAF
+
+
+def test_the_entries_of_a_module_from_any_position():
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2), torch.nn.Identity())
+    model.weight, model.held = torch.nn.Parameter(t()), [t()]
+    model.register_buffer("table", t())
+    entries = list(containers.module_entries(model))
+    assert [key for _, key, _ in entries] == ["weight", "table", "0", "1", "2", "held"]
+    for start in range(8):
+        found = list(containers.children(model, containers.MODULE, containers.Kinds([]), start))
+        assert [key for _, key, _ in found] == [key for _, key, _ in entries[start:]]
+
+
 def test_a_property_called_dict_is_not_run():
     class Odd:
         @property
