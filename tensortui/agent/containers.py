@@ -8,19 +8,16 @@ are told apart by their flags and their method resolution order, by identity: `i
 import collections
 import functools
 import gc
-import sys
 import types
 from itertools import chain, islice, repeat
-from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from tensortui.agent import labels
+from tensortui.agent.opened import LAYS_OUT_ANEW, Opened
 
 HEAD, TAIL = 16_000, 4_000  # entries that are looked at, from either end of one container
 LONG = 1_000  # elements that are looked at in one go
 FIRST = 16  # where a walk goes on in the middle: it may want no more than one of them
-OPENED = 100  # objects of one class whose attributes may be laid out anew
-# Asking for `__dict__` makes these lay the attributes out anew, and the program slower at using them for ever.
-LAYS_OUT_ANEW = (3, 11) <= sys.version_info < (3, 13)
 Entry = Tuple[int, Any, Any]  # style, key, child
 Entries = Iterator[Entry]
 
@@ -68,32 +65,6 @@ def is_wrapper(kind: type) -> bool:
         if type(module) is str and module == "torch._subclasses.fake_tensor":
             return True
     return False
-
-
-class Opened:
-    """The objects whose `__dict__` was asked for where that has a price: a bounded number of each class at a time."""
-
-    def __init__(self) -> None:
-        """Start with none."""
-        self._known: Dict[int, Set[int]] = {}  # by the id of the class
-        self._met: Dict[int, Set[int]] = {}  # those of them that this pass came by
-
-    def admit(self, thing: Any) -> bool:
-        """Whether `thing` may be asked: because it was before, or because few of its class were."""
-        kind, at = id(type(thing)), id(thing)
-        known = self._known.setdefault(kind, set())
-        if at not in known:
-            if len(known) >= OPENED:
-                return False
-            known.add(at)
-        self._met.setdefault(kind, set()).add(at)
-        return True
-
-    def pass_over(self, complete: bool) -> None:
-        """A pass is over: after one that came by everything, what it did not come by is gone."""
-        if complete:
-            self._known = self._met
-        self._met = {}
 
 
 class Kinds:

@@ -10,6 +10,7 @@ from tensortui.agent.census import Context, Work
 from tensortui.agent.containers import LEARNED, MODULE, OPTIMIZER, TENSOR, VARIABLE, Entries, Kinds
 from tensortui.agent.frames import MAX_DEPTH, Locals, find_frame, stack_of, thread_names
 from tensortui.agent.guard import MOST_FRAMES, Alone, Stillness
+from tensortui.agent.opened import Opened
 from tensortui.agent.walk import Found, Root, Walk
 from tensortui.agent.wrappers import Wrappers
 
@@ -82,7 +83,7 @@ class Memory:
         self.library: List[str] = []
         self.held: List[Found] = []  # by the globals of installed packages
         self.due = 0.0  # when those are looked through again
-        self.opened = containers.Opened()
+        self.opened = Opened()
 
 
 def _memory(context: Context) -> Memory:
