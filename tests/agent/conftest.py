@@ -7,8 +7,9 @@ import socket
 import subprocess
 import sys
 import time
+import types
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -136,3 +137,13 @@ def agent() -> Any:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module.Agent
+
+
+@pytest.fixture
+def module() -> Iterator[Any]:
+    """A module of the program's own, into which a test puts what it likes."""
+    module: Any = types.ModuleType("program")
+    module.__file__ = "/somewhere/program.py"
+    sys.modules["program"] = module
+    yield module
+    del sys.modules["program"]

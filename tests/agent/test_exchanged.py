@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import time
-import types
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
@@ -67,15 +66,8 @@ def swapping() -> Iterator[Any]:
 
 
 @pytest.fixture
-def program() -> Iterator[Any]:
-    """A module of the program's own."""
-    import sys
-
-    module: Any = types.ModuleType("program")
-    module.__file__ = "/somewhere/program.py"
-    sys.modules["program"] = module
-    yield module
-    del sys.modules["program"]
+def program(module: Any) -> Any:
+    return module
 
 
 def sharded(mesh: Any, device: str = "meta") -> Any:
