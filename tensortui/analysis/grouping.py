@@ -1,4 +1,4 @@
-"""What tensors can be grouped by, besides their storage: category, module, shape."""
+"""What tensors can be grouped by, besides their storage: category, holder, shape."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from tensortui.model import Tensor
 
-NO_MODULE = "(no name)"
+NO_HOLDER = "(no name)"
 
 # "row @ step() train.py:42": a frame local; what is behind the @ says where it lives.
 _LOCAL = re.compile(r"\S.* @ (?P<frame>.+)")
@@ -15,7 +15,7 @@ _LOCAL = re.compile(r"\S.* @ (?P<frame>.+)")
 _STATE = re.compile(r"[\w\[\]'\"]+ of (?P<parameter>.+)")
 
 
-def module_of(name: str) -> str:
+def holder_of(name: str) -> str:
     """The module, container or frame that holds the tensor of this name."""
     local = _LOCAL.fullmatch(name)
     if local:
@@ -43,8 +43,8 @@ def module_of(name: str) -> str:
     return name[:cut] or name
 
 
-def _module(tensor: Tensor) -> str:
-    return module_of(tensor.names[0]) if tensor.names else NO_MODULE
+def _holder(tensor: Tensor) -> str:
+    return holder_of(tensor.names[0]) if tensor.names else NO_HOLDER
 
 
 def _shape(tensor: Tensor) -> str:
@@ -56,6 +56,6 @@ def _shape(tensor: Tensor) -> str:
 
 KEYS: dict[str, Callable[[Tensor], str]] = {
     "category": lambda tensor: tensor.category,
-    "module": _module,
+    "holder": _holder,
     "shape": _shape,
 }

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tensortui.analysis.text import natural
 from tensortui.analysis.units import format_bytes, format_number
 from tensortui.model import CATEGORY_RANK, Storage, Tensor
 from tensortui.ui.glyphs import Glyphs
@@ -56,8 +57,13 @@ def name_text(tensor: Tensor) -> str:
 
 def names_text(tensor: Tensor, glyphs: Glyphs) -> str:
     """The name, and how many others the tensor goes by."""
+    return name_text(tensor) + more_names(tensor, glyphs)
+
+
+def more_names(tensor: Tensor, glyphs: Glyphs) -> str:
+    """How many other names a tensor goes by, to stand behind the first."""
     more = len(tensor.names) - 1
-    return f"{name_text(tensor)}  {glyphs.equals} {more} more" if more > 0 else name_text(tensor)
+    return f"  {glyphs.equals} {more} more" if more > 0 else ""
 
 
 def dims_text(dims: tuple[int, ...] | None) -> str:
@@ -85,7 +91,7 @@ def _numel(tensor: Tensor) -> int:
     return count if tensor.shape is not None else -1
 
 
-NAME = Column("name", "name", 0, 0, names_text, lambda t: name_text(t).lower())
+NAME = Column("name", "name", 0, 0, names_text, lambda t: natural(name_text(t)))
 CATEGORY = Column(
     "category",
     "category",

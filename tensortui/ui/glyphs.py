@@ -30,6 +30,7 @@ class Glyphs:
     lost: str
     rule: str
     equals: str
+    view: str
 
     def bar(self, share: float | None, width: int) -> tuple[str, str]:
         """The filled and the empty part of a bar of `width` cells, `share` (0..1) of it filled.
@@ -67,6 +68,7 @@ UNICODE = Glyphs(
     lost="✕",
     rule="─",
     equals="=",
+    view="└",
 )
 ASCII = Glyphs(
     category=dict(zip(CATEGORIES, "PBOGSAI.", strict=True)),
@@ -87,6 +89,7 @@ ASCII = Glyphs(
     lost="x",
     rule="-",
     equals="=",
+    view="`",
 )
 
 

@@ -10,6 +10,7 @@ from tensortui.analysis.accounting import Account, Accounts
 from tensortui.analysis.filtering import Filter
 from tensortui.analysis.findings import Thresholds
 from tensortui.analysis.grouping import KEYS as GROUPINGS
+from tensortui.analysis.text import natural
 from tensortui.model import CATEGORY_RANK, Change, Sample, Storage, Tensor
 from tensortui.ui.columns import BY_KEY, storage_bytes
 from tensortui.ui.ordering import STEP, Steps
@@ -17,6 +18,7 @@ from tensortui.ui.ordering import STEP, Steps
 STORAGE = "storage"
 GROUP_MODES = (STORAGE, *GROUPINGS)
 THRESHOLDS = Thresholds()
+SAVED_BY = " saved by "
 
 Key = Any  # a storage id; below zero the tensor id that has no storage (~id); or the text of a grouping
 
@@ -49,6 +51,10 @@ class Groups:
         self.ghosts: dict[int, Tensor] = {}  # gone, but still on screen for a moment
         self._ghost_storages: dict[int, Storage] = {}
         self._rank: dict[Key, Any] = {}
+        self._tie: dict[Key, str] = {}  # the order of groups of one rank
+        self._laid: dict[Key, list[int]] = {}  # the rows of groups, sorted and bundled
+        self.bundles: dict[int, tuple[int, ...]] = {}  # the tensors that the row of the first stands for
+        self._loose: set[tuple[Any, ...]] = set()  # bundles that were opened
         self._folded: set[Key] = set()
         self._moved: set[Key] = set()  # groups that are not where they belong
 
@@ -94,7 +100,8 @@ class Groups:
 
     def _regroup(self) -> Steps:
         """Find the groups and their tensors anew."""
-        self.members, self._rank, self._folded = {}, {}, set()
+        self.members, self._rank, self._tie, self._folded = {}, {}, {}, set()
+        self._laid, self.bundles = {}, {}
         self.shown = 0
         sample, wanted = self.sample, self.view.filter
         if sample is None:
@@ -173,6 +180,8 @@ class Groups:
     def _forget(self, key: Key) -> None:
         self._moved.add(key)
         self._rank.pop(key, None)
+        self._tie.pop(key, None)
+        self._unlay(key)
         self._folded.discard(key)
 
     def _value(self, keys: Iterable[Key]) -> None:
@@ -180,16 +189,56 @@ class Groups:
         storage = self.view.group_by == STORAGE
         for key in keys:
             self._rank[key] = self._rank_of(key)
+            if key not in self._tie:
+                self._tie[key] = self._tie_of(key)
             if storage and self._folds(key):
                 self._folded.add(key)
 
+    def _rows_of(self, key: Key) -> list[int]:
+        """The rows of a group in the order of the table, those of one bundle as one."""
+        rows = self._laid.get(key)
+        if rows is None:
+            rows = self._laid[key] = self._bundled(self._sorted(self.members[key]))
+        return rows
+
+    def _unlay(self, key: Key) -> None:
+        for row in self._laid.pop(key, ()):
+            self.bundles.pop(row, None)
+
     def _sorted(self, rows: list[int]) -> list[int]:
-        """The tensors of a group in the order of the table."""
+        """The tensors of a group in the order of the table; what autograd saved of a storage comes behind its owner."""
         if len(rows) < 2:
             return rows
         value = BY_KEY[self.view.sort_by].sort
-        values = {tid: value(tensor) for tid in rows if (tensor := self.tensor(tid)) is not None}
-        return sorted(sorted(values), key=values.__getitem__, reverse=self.view.reverse)
+        tensors = [tensor for tid in rows if (tensor := self.tensor(tid)) is not None]
+        tensors.sort(key=_tie)
+        tensors.sort(key=value, reverse=self.view.reverse)
+        if self.view.group_by == STORAGE:
+            tensors.sort(key=is_saved_view)
+        return [tensor.id for tensor in tensors]
+
+    def _bundled(self, rows: list[int]) -> list[int]:
+        """The rows with saved views of one storage that read the same as one row, unless it was opened."""
+        bundles: dict[tuple[Any, ...], list[int]] = {}
+        out: list[int] = []
+        for tid in rows:
+            tensor = self.tensor(tid)
+            bundle = bundle_of(tensor) if tensor is not None else None
+            if bundle is not None and bundle not in self._loose:
+                bundles.setdefault(bundle, []).append(tid)
+                if bundles[bundle][0] != tid:
+                    continue
+            out.append(tid)
+        self.bundles.update((ids[0], tuple(ids)) for ids in bundles.values() if len(ids) > 1)
+        return out
+
+    def bundle_row(self, tid: int) -> int:
+        """The tensor whose row shows this one: itself, unless it is in a bundle."""
+        tensor = self.tensor(tid)
+        if tensor is None or bundle_of(tensor) is None:
+            return tid
+        rows = self._laid.get(self.key_of(tensor), ())
+        return next((row for row in rows if tid in self.bundles.get(row, ())), tid)
 
     def _folds(self, key: Key) -> bool:
         """A storage whose only tensor says it all is one row, unless there is something to warn of."""
@@ -205,12 +254,35 @@ class Groups:
         if sort_by == "category" and self.view.group_by == "category":
             return CATEGORY_RANK.get(key, 99)
         if sort_by == "name" and self.view.group_by != STORAGE:
-            return str(key)
+            return natural(str(key))
         value = BY_KEY[sort_by].sort
         values = [value(tensor) for tid in self.members[key] if (tensor := self.tensor(tid)) is not None]
         if not values:
             return value(NOTHING)
         return max(values) if reverse else min(values)
+
+    def _tie_of(self, key: Key) -> str:
+        if self.view.group_by != STORAGE:
+            return f"{natural(str(key))}\0{key}"
+        first = min((_tie(tensor) for tid in self.members[key] if (tensor := self.tensor(tid)) is not None), default="")
+        return f"{first}\0{abs(key):020}"
+
+
+def _tie(tensor: Tensor) -> str:
+    """What decides between tensors that are equal in the column that is sorted by: the base, the name, the number."""
+    return f"{'view' in tensor.flags:d}{natural(tensor.names[0]) if tensor.names else chr(0x7F)}\0{tensor.id:020}"
+
+
+def is_saved_view(tensor: Tensor) -> bool:
+    """Whether a tensor is there only because autograd saved it, without memory of its own as a rule."""
+    return bool(tensor.names) and SAVED_BY in tensor.names[0]
+
+
+def bundle_of(tensor: Tensor) -> tuple[Any, ...] | None:
+    """What is the same for saved views that are told as one; None for any other tensor."""
+    if tensor.storage is None or not is_saved_view(tensor):
+        return None
+    return (tensor.storage, tensor.names, tensor.shape, tensor.strides, tensor.offset, tensor.dtype)
 
 
 NOTHING = Tensor(-1, None, (), "", (), (), 0, "", "", "", 0, 0, True, None, (), False, True, 0, None, "other")

@@ -5,16 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from tensortui.analysis.accounting import Account
-from tensortui.analysis.text import pad, safe, truncate, width
+from tensortui.analysis.text import pad, safe, shorten, truncate, width
 from tensortui.analysis.units import format_bytes, format_count
 from tensortui.model import Storage, Tensor
-from tensortui.ui.columns import BAR_WITH_SHARE, CATEGORY, NAME, Column, Layout
+from tensortui.ui.columns import BAR_WITH_SHARE, CATEGORY, NAME, Column, Layout, more_names, name_text
 from tensortui.ui.glyphs import ASCII, Glyphs
 from tensortui.ui.groups import STORAGE, View, wasted
+from tensortui.ui.relations import relation
 from tensortui.ui.rows import Rows
 
 Piece = tuple[str, str]  # text and style: "" is the usual one
 Line = list[Piece]
+LEAST_WORDS = 8  # cells behind a name from which on they say what it is a view of
 
 
 def show(text: str, glyphs: Glyphs) -> str:
@@ -62,7 +64,10 @@ class Lines:
             return []
         pieces = self._lead(tensor, layout, mark)
         for column in (NAME, *layout.columns):
-            pieces.append((self._cell(tensor, column, layout), self._style(tensor, column, mark)))
+            if column is NAME:
+                pieces += self._name(tensor, layout.name, self._style(tensor, column, mark))
+            else:
+                pieces.append((self._cell(tensor, column, layout), self._style(tensor, column, mark)))
             pieces.append((" ", ""))
         return pieces
 
@@ -95,12 +100,26 @@ class Lines:
 
     def _cell(self, tensor: Tensor, column: Column, layout: Layout) -> str:
         cells = layout.cell_width(column)
-        if column is NAME:
-            text = show(column.text(tensor, self.glyphs), self.glyphs)
-            if self.rows.is_top(tensor):
-                return fit(text, cells, self.glyphs, keep="both")
-            return "  " + fit(text, cells - 2, self.glyphs, keep="both")
         return fit(show(column.text(tensor, self.glyphs), self.glyphs), cells, self.glyphs, right=column.right)
+
+    def _name(self, tensor: Tensor, cells: int, style: str) -> Line:
+        """The name, marked where it is that of a view, and where there is room what it is a view or the base of."""
+        words = show(relation(tensor, self.rows), self.glyphs)
+        top = self.rows.is_top(tensor)
+        lead = "" if top else f"{self.glyphs.view} " if "view" in tensor.flags else "  "
+        if not tensor.names and "base-only" in tensor.flags and words:
+            return [(lead, "dim"), (fit(words, cells - len(lead), self.glyphs), style)]
+        together = len(self.rows.bundles.get(tensor.id, ()))
+        count = f"{together} x " if together else ""
+        more = more_names(tensor, self.glyphs)
+        room = cells - len(lead) - len(count) - len(more)
+        name = shorten(show(name_text(tensor), self.glyphs), room, ellipsis=self.glyphs.ellipsis)
+        left = room - width(name) - 2
+        if left < LEAST_WORDS:
+            words = ""
+        tail = f"  {truncate(words, left, ellipsis=self.glyphs.ellipsis)}" if words else ""
+        text = pad(tail, max(cells - len(lead) - len(count) - width(name) - len(more), 0))
+        return [(lead, "dim"), (count, ""), (name + more, style), (text, "dim")]
 
     def _style(self, tensor: Tensor, column: Column, mark: str) -> str:
         if mark == "gone":
@@ -123,7 +142,7 @@ class Lines:
             pieces += self._bar(size, share, layout, "bar")
             glyph = f"{self.glyphs.category[key]} " if key in self.glyphs.category else ""
             style = key if key in self.glyphs.category else "name"
-            words = f"{tensors_text(len(members))}, {short_share(share)} of all bytes"
+            words = f"{tensors_text(len(members))}, on {short_share(share)} of all bytes"
             pieces += [(glyph + show(str(key), self.glyphs), style), (f"   {words}", "dim")]
             return self._filled(pieces, layout)
         storage = self.rows.storage(key)
@@ -143,6 +162,8 @@ class Lines:
             pieces.append((f"{len(tensors)} of {tensors_text(whole)}", "dim"))
         else:
             pieces.append((tensors_text(whole), "dim"))
+        if views := sum("view" in tensor.flags for tensor in tensors):
+            pieces.append((f", {'one a view' if views == 1 else f'{views} of them views'}", "dim"))
         names = sum(len(tensor.names) for tensor in tensors)
         if names > len(tensors):
             pieces.append((f", {names} names", "dim"))

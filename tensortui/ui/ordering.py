@@ -9,10 +9,12 @@ Steps = Generator[None, None, None]
 STEP = 4096  # keys handled between two steps: a few milliseconds
 
 
-def sort(keys: Collection[Any], rank: Mapping[Any, Any], reverse: bool) -> Generator[None, None, list[Any]]:
-    """Sort by rank, ties by key, so that a row keeps its place whenever its group was last touched."""
-    ordered = yield from _runs(list(keys))
-    ordered.sort()
+def sort(
+    keys: Collection[Any], rank: Mapping[Any, Any], tie: Mapping[Any, str], reverse: bool
+) -> Generator[None, None, list[Any]]:
+    """Sort by rank, ties by `tie`, so that a row keeps its place whenever its group was last touched."""
+    ordered = yield from _runs(list(keys), tie.__getitem__)
+    ordered.sort(key=tie.__getitem__)
     yield
     ordered = yield from _runs(ordered, rank.__getitem__, reverse)
     ordered.sort(key=rank.__getitem__, reverse=reverse)
@@ -28,9 +30,11 @@ def _runs(keys: list[Any], key: Any = None, reverse: bool = False) -> Generator[
     return out
 
 
-def put_back(kept: list[Any], moved: Collection[Any], rank: Mapping[Any, Any], reverse: bool) -> list[Any]:
+def put_back(
+    kept: list[Any], moved: Collection[Any], rank: Mapping[Any, Any], tie: Mapping[Any, str], reverse: bool
+) -> list[Any]:
     """The order that `sort` gives `kept` and `moved` together, `kept` being in that order already."""
-    placed = sorted(sorted(moved), key=rank.__getitem__, reverse=reverse)
+    placed = sorted(sorted(moved, key=tie.__getitem__), key=rank.__getitem__, reverse=reverse)
     out: list[Any] = []
     done = 0
     for key in placed:
@@ -38,7 +42,7 @@ def put_back(kept: list[Any], moved: Collection[Any], rank: Mapping[Any, Any], r
         while low < high:
             middle = (low + high) // 2
             other = rank[kept[middle]]
-            before = kept[middle] < key if other == value else (other < value) != reverse
+            before = tie[kept[middle]] < tie[key] if other == value else (other < value) != reverse
             low, high = (middle + 1, high) if before else (low, middle)
         out += kept[done:low]
         out.append(key)

@@ -12,7 +12,7 @@ from typing import Any
 
 from tensortui.analysis.accounting import Accounts
 from tensortui.model import Change, Sample, Tensor
-from tensortui.ui.groups import STORAGE, Groups, Key, View
+from tensortui.ui.groups import STORAGE, Groups, Key, View, bundle_of
 from tensortui.ui.ordering import STEP, Steps, put_back, sort
 
 SMALL = 2_000  # so many changed tensors are dealt with at once
@@ -74,8 +74,10 @@ class Rows(Groups):
             fresh._turned = set()
         if (view.group_by, view.filter) != (before.group_by, before.filter):
             yield from fresh._regroup()
-        elif view.sort_by != before.sort_by:
-            fresh._rank, fresh._folded = {}, set()
+        else:
+            fresh._laid, fresh.bundles = {}, {}
+            if view.sort_by != before.sort_by:
+                fresh._rank, fresh._folded = {}, set()
         if view != before or opened is not None:
             yield from fresh._arrange()
         vars(self).update(vars(fresh))
@@ -88,12 +90,39 @@ class Rows(Groups):
         if header is None:
             return False
         self._turned ^= {key}
-        at, rows = header + 1, self.members[key]
+        at, rows = header + 1, self._rows_of(key)
         if self.is_open(key):
-            self.order[at:at] = self._sorted(rows)
+            self.order[at:at] = rows
         else:
             del self.order[at : at + len(rows)]
         return True
+
+    def unbundle(self, row: int) -> bool:
+        """Give each tensor of a bundle a row of its own; False where `row` stands for one tensor alone."""
+        tensor = self.tensor(row)
+        bundle = bundle_of(tensor) if tensor is not None else None
+        if tensor is None or bundle is None or row not in self.bundles or row not in self.order:
+            return False
+        at, key, ids = self.order.index(row), self.key_of(tensor), self.bundles[row]
+        self._loose = self._loose | {bundle}
+        self._unlay(key)
+        self._rows_of(key)
+        self.order[at : at + 1] = ids
+        return True
+
+    def rebundle(self, row: int) -> int | None:
+        """Put the tensors that read like `row` into one row again, which is returned; None where they are not apart."""
+        tensor = self.tensor(row)
+        bundle = bundle_of(tensor) if tensor is not None else None
+        if tensor is None or bundle is None or bundle not in self._loose:
+            return None
+        key = self.key_of(tensor)
+        before = set(self._rows_of(key))
+        self._loose = self._loose - {bundle}
+        self._unlay(key)
+        hidden = before - set(self._rows_of(key))
+        self.order = [each for each in self.order if each not in hidden]
+        return self.bundle_row(row)
 
     def drop_ghosts(self) -> Steps:
         """Take the rows out whose tensors are gone."""
@@ -125,7 +154,7 @@ class Rows(Groups):
                 return None
             key = self.key_of(tensor)
             if key in self._folded or self.is_open(key):
-                return self.order.index(value)
+                return self.order.index(self.bundle_row(value))
             if value not in self.members.get(key, ()):
                 return None
             return self.order.index(~self.keys.index(key))
@@ -148,7 +177,7 @@ class Rows(Groups):
             key = self.keys[(at + step * far) % len(self.keys)]
             if key not in holding:
                 continue
-            hits = self._sorted(self.members[key])[::step]
+            hits = self._rows_of(key)[::step]
             if far == 0 or far == len(self.keys):
                 # The row's own group: first what is behind the row, and after a whole round what is before it.
                 cut = hits.index(row) + (not here) if row in hits else 0 if step > 0 else len(hits)
@@ -176,6 +205,7 @@ class Rows(Groups):
         """Rows to be worked on apart; what they have in common is replaced there, never changed."""
         fresh = copy(self)
         fresh._rank, fresh._folded, fresh._moved = self._rank.copy(), self._folded.copy(), set()
+        fresh._tie, fresh._laid, fresh.bundles = self._tie.copy(), self._laid.copy(), self.bundles.copy()
         return fresh
 
     def _arrange(self) -> Steps:
@@ -184,7 +214,7 @@ class Rows(Groups):
         for at in range(0, len(missing), STEP // 4):
             self._value(missing[at : at + STEP // 4])
             yield
-        yield from self._lay_out((yield from sort(self.members, self._rank, self.view.reverse)))
+        yield from self._lay_out((yield from sort(self.members, self._rank, self._tie, self.view.reverse)))
 
     def _place(self) -> Steps:
         """Put the groups that moved where they belong, all others staying in their order."""
@@ -195,7 +225,7 @@ class Rows(Groups):
             yield
             kept = [key for key in keys if key not in moved]
             yield
-            keys = put_back(kept, found, self._rank, self.view.reverse)
+            keys = put_back(kept, found, self._rank, self._tie, self.view.reverse)
             yield
         yield from self._lay_out(keys)
 
@@ -212,5 +242,5 @@ class Rows(Groups):
                 continue
             order.append(~at)
             if rows and opened != (key in turned):
-                order.extend(self._sorted(rows))
+                order.extend(self._rows_of(key))
         self.keys, self.order, self._moved = keys, order, set()

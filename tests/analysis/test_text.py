@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from tensortui.analysis.grouping import KEYS, NO_MODULE, module_of
-from tensortui.analysis.text import pad, safe, truncate, width
+from tensortui.analysis.grouping import KEYS, NO_HOLDER, holder_of
+from tensortui.analysis.text import natural, pad, safe, shorten, truncate, width
 from tensortui.analysis.units import format_age, format_bytes, format_number, format_share, parse_bytes
 
 any_text = st.text(st.characters() | st.characters(categories=("Cs", "Cc", "Cf", "Zl", "Zp", "Mn")), max_size=30)
@@ -117,7 +117,7 @@ def test_shares_and_ages_in_words():
 
 
 @pytest.mark.parametrize(
-    ("name", "module"),
+    ("name", "holder"),
     [
         ("model.layers.3.attn.weight", "model.layers.3.attn"),
         ("model.weight.grad", "model"),
@@ -129,8 +129,8 @@ def test_shares_and_ages_in_words():
         ("", ""),
     ],
 )
-def test_the_module_of_a_name(name, module):
-    assert module_of(name) == module
+def test_the_holder_of_a_name(name, holder):
+    assert holder_of(name) == holder
 
 
 def test_grouping_keys(build):
@@ -138,14 +138,52 @@ def test_grouping_keys(build):
     tensor = build.tensors[tid]
     assert {name: key(tensor) for name, key in KEYS.items()} == {
         "category": "parameter",
-        "module": "m",
+        "holder": "m",
         "shape": "(3,) float32 cpu",
     }
     nothing = build.tensors[build.tensor(None, None, device=None, dtype=None)]
-    assert KEYS["module"](nothing) == NO_MODULE
+    assert KEYS["holder"](nothing) == NO_HOLDER
     assert KEYS["shape"](nothing) == "shape n/a"
 
 
 @given(any_text)
-def test_any_name_has_a_module(name):
-    assert isinstance(module_of(name), str)
+def test_any_name_has_a_holder(name):
+    assert isinstance(holder_of(name), str)
+
+
+LAYERS = "model.layers.{}.self_attn.in_proj_weight"
+
+
+@pytest.mark.parametrize("form", [LAYERS, "momentum_buffer of " + LAYERS, LAYERS + ".grad", "exp_avg of " + LAYERS])
+@pytest.mark.parametrize("cells", [22, 28, 34])
+def test_a_shortened_name_keeps_what_tells_it_from_its_siblings(form, cells):
+    names = [form.format(layer) for layer in range(120)] + [form.replace("in_proj", "out_proj").format(3)]
+    short = [shorten(name, cells) for name in names]
+    assert len(set(short)) == len(names)
+    assert all(width(name) <= cells for name in short)
+
+
+@pytest.mark.parametrize(
+    ("name", "cells", "short"),
+    [
+        ("model.fc.weight", 20, "model.fc.weight"),
+        ("model.encoder.fc.weight", 20, "…encoder.fc.weight"),
+        ("model.layers.3.self_attn.in_proj_weight", 36, "…layers.3.self_attn.in_proj_weight"),
+        ("momentum_buffer of model.layers.3.self_attn.in_proj_weight", 40, "momentum_buffer of …3…in_proj_weight"),
+        ("exp_avg_sq of model.layers.3.self_attn.in_proj_weight", 28, "ex…sq of …3…in_proj_weight"),
+        ("row @ step() some/folder/train.py:47", 22, "row @ step() some/fol…"),
+        ("a_variable_with_a_long_name @ f() a.py:1", 20, "a_variable_wi… @ f(…"),
+        ("x" * 50, 10, "xxx…xxxxxx"),
+    ],
+)
+def test_a_name_gives_way_from_its_root(name, cells, short):
+    assert shorten(name, cells) == short
+
+
+@given(any_text, st.integers(1, 40))
+def test_a_shortened_name_never_takes_more_cells(name, cells):
+    assert width(shorten(safe(name), cells)) <= cells
+
+
+def test_numbers_sort_as_numbers():
+    assert sorted(["a[10]", "A[9]", "a[9].b10", "a[9].b9"], key=natural) == ["A[9]", "a[9].b9", "a[9].b10", "a[10]"]

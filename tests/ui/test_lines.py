@@ -58,8 +58,47 @@ def test_the_base_that_a_view_keeps_is_not_counted_as_a_view() -> None:
     held = b.storage(64 << 20, "cpu")
     b.add((), (4096, 4096), device="cpu", storage=held, flags=("base-only",))
     b.add("row", (4096,), device="cpu", storage=held, flags=("view",))
-    header, base, _ = drawn(b.sample(), 120)
-    assert header.endswith("kept by a view of 16.00 KiB") and "unnamed #1, a base" in base
+    header, base, view = drawn(b.sample(), 120)
+    assert header.endswith("kept by a view of 16.00 KiB") and " base of row, held by it alone " in base
+
+    assert ", one a view  " in header and " └ row  view of #1 " in view
+    assert "base of row, held" in drawn(b.sample(), 80)[1] and " ` row  view of #1" in drawn(b.sample(), 80, ASCII)[2]
+
+
+def test_views_are_told_from_what_they_are_views_of() -> None:
+    b = Build()
+    shared = b.storage(4096)
+    b.add("x.t()", (32, 32), storage=shared, strides=(1, 32), flags=("view",))
+    b.add("x", (32, 32), storage=shared)
+    b.add("x[0]", (32,), storage=shared, flags=("view",))
+    lines = drawn(b.sample(), 160)
+    assert [line[22:50].strip() for line in lines[1:]] == [
+        "x  base of 2 views",
+        "└ x.t()  view of x",
+        "└ x[0]  view of x",
+    ]
+    b.add("p", (32, 32), storage=shared)  # another tensor over the same memory: whose views they are is not certain
+    assert not any("view of" in line or "base of" in line for line in drawn(b.sample(), 160)[1:])
+
+
+def saved_views(count: int) -> Sample:
+    b = Build()
+    weight = b.storage(4096)
+    for _ in range(count):
+        b.add("mat2 saved by AddmmBackward0", (32, 32), category="saved", storage=weight, strides=(1, 32))
+    b.add("self saved by MmBackward0", (4, 32), category="saved", storage=weight)
+    b.add("fc.weight", (32, 32), category="parameter", storage=weight)
+    return b.sample()
+
+
+def test_saved_views_that_read_the_same_are_one_line_behind_their_owner() -> None:
+    lines = drawn(saved_views(69), 160)
+    assert len(lines) == 4
+    assert [line.split("(")[0].strip() for line in lines[1:]] == [
+        "fc.weight",
+        "69 x mat2 saved by AddmmBackward0",
+        "self saved by MmBackward0",
+    ]
 
 
 def test_the_table_warns_of_what_the_finding_tells_and_of_nothing_else() -> None:

@@ -88,6 +88,60 @@ def test_sorting_by_any_column_keeps_all_rows_and_reverses(key: str) -> None:
     assert up != [row for row in rows.order if row >= 0]
 
 
+def test_ties_are_broken_by_name_with_numbers_as_numbers() -> None:
+    b = Build()
+    for at in (22, 9, 25, 27, 10):
+        b.add(f"logs[{at}]", (8, 8))
+    shared = b.storage(64)
+    for at in (11, 2):
+        b.add(f"part[{at}]", (8,), storage=shared)
+    sample = b.sample()
+    rows = rows_of(sample)
+    expected = [f"logs[{at}]" for at in (9, 10, 22, 25, 27)] + ["part[2]", "part[11]"]
+    assert [sample.tensors[row].names[0] for row in rows.order if row >= 0] == expected
+    look(rows, sort_by="name", reverse=False)
+    assert [sample.tensors[row].names[0] for row in rows.order if row >= 0] == expected
+
+
+def bundle_sample(count: int) -> Sample:
+    b = Build()
+    weight = b.storage(4096)
+    b.add("fc.weight", (32, 32), storage=weight)
+    for _ in range(count):
+        b.add("mat2 saved by AddmmBackward0", (32, 32), storage=weight, strides=(1, 32))
+    return b.sample()
+
+
+def test_a_bundle_opens_closes_and_is_found() -> None:
+    rows = rows_of(bundle_sample(5))
+    assert rows.order == [-1, 1, 2] and rows.bundles == {2: (2, 3, 4, 5, 6)}
+    assert rows.find(("tensor", 5)) == 2
+    assert rows.search("mat2", 2, 1, here=True) == rows.search("mat2", 1, 1) == 2
+    assert not rows.unbundle(1)
+    assert rows.unbundle(2) and rows.order == [-1, 1, 2, 3, 4, 5, 6]
+    assert rows.find(("tensor", 5)) == 5
+    assert rows.toggle(1) and rows.order == [-1]
+    assert rows.toggle(1) and rows.order == [-1, 1, 2, 3, 4, 5, 6]
+    assert rows.rebundle(4) == 2 and rows.order == [-1, 1, 2]
+    assert rows.rebundle(4) is None
+
+
+@pytest.mark.parametrize("opened", [False, True])
+def test_a_bundle_keeps_up_with_what_changed(opened: bool) -> None:
+    sample = bundle_sample(5)
+    rows, accounts = rows_of(sample), Accounts(sample)
+    if opened:
+        rows.unbundle(2)
+    new = [tensor(70, 1, ["mat2 saved by AddmmBackward0"], (32, 32), strides=(1, 32))]
+    for newer in (after(sample, new=new, gone=[2, 4]), after(sample, gone=[2, 3, 4, 5])):
+        accounts.update(newer)
+        done(rows.update(newer, accounts, newer.change))
+        sample = newer
+        shown = sorted(tid for tid in sample.tensors if tid != 1)
+        assert rows.order == [-1, 1, *(shown if opened else shown[:1])]
+        sample = rows.sample or sample
+
+
 def test_a_filter_leaves_only_what_passes() -> None:
     sample = training()
     rows = rows_of(sample)

@@ -80,7 +80,7 @@ async def test_grouping_goes_round_and_is_said() -> None:
         for _ in range(4):
             await it.press("b")
             seen.append(it.screen.rows.view.group_by)
-        assert seen == ["category", "module", "shape", "storage"]
+        assert seen == ["category", "holder", "shape", "storage"]
         await it.press("b")
         assert "group category" in it.bar()
         assert "■ optimizer   " in "\n".join(it.lines())

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tensortui.analysis.findings.finding import Facts, Finding, label
-from tensortui.analysis.grouping import module_of
+from tensortui.analysis.grouping import holder_of
 from tensortui.analysis.text import safe
 from tensortui.analysis.units import format_bytes
 from tensortui.model import GraphNode, Tensor
@@ -81,7 +81,7 @@ def kept_graphs(facts: Facts) -> Iterator[Finding]:
         boxes: dict[str, list[Tensor]] = defaultdict(list)
         for tensor in tensors:
             if tensor.names and tensor.names[0].endswith("]"):
-                boxes[module_of(tensor.names[0])].append(tensor)
+                boxes[holder_of(tensor.names[0])].append(tensor)
         roots = [nodes[number] for number in graph.roots if number in nodes and nodes[number].name == name]
         for box, members in boxes.items():
             if len(members) < facts.thresholds.kept_steps:

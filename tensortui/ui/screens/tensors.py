@@ -85,7 +85,7 @@ class TensorsScreen(Screen[None]):
         Binding("slash", "search", "Search", id="tensors.search", key_display="/", tooltip="find a tensor by its name"),
         Binding("n", "find(1)", "Next", show=False, id="tensors.next", tooltip="next one found"),
         Binding("N", "find(-1)", "Previous", show=False, id="tensors.previous", tooltip="previous one found"),
-        Binding("b", "group", "Group by", id="tensors.group", tooltip="group by storage, category, module or shape"),
+        Binding("b", "group", "Group by", id="tensors.group", tooltip="group by storage, category, holder or shape"),
         Binding("i", "inspect", "Details", id="tensors.inspect", tooltip="details of the selected tensor"),
         Binding(
             "ctrl+d,full_stop",
@@ -288,7 +288,7 @@ class TensorsScreen(Screen[None]):
             else:
                 self.tree_view.return_to(self._search_from)
         self._bar.stop()
-        self.tree_view.focus()
+        self.set_focus(self.tree_view)
         self._say()
         if self._bar.kind == SEARCH and event.kept and self._needle:
             self._found(self.tree_view.search(self._needle, 1, here=True))
@@ -322,7 +322,7 @@ class TensorsScreen(Screen[None]):
     # -- the other keys
 
     def action_group(self) -> None:
-        """Group by the next of storage, category, module, shape."""
+        """Group by the next of storage, category, holder, shape."""
         self.group_by(GROUP_MODES[(GROUP_MODES.index(self.tree_view.view.group_by) + 1) % len(GROUP_MODES)])
 
     def group_by(self, mode: str) -> None:

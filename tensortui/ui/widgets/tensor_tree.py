@@ -371,7 +371,12 @@ class TensorTree(ScrollView, can_focus=True):
             return
         if row < 0:
             self.toggle(self.rows.key_at(row), opened)
-        elif not opened and (tensor := self.rows.tensor(row)) is not None and not self.rows.is_top(tensor):
+        elif opened:
+            self._unbundle(row)
+        elif (first := self.rows.rebundle(row)) is not None:
+            self.rows_changed()
+            self._move_to(self.rows.order.index(first))
+        elif (tensor := self.rows.tensor(row)) is not None and not self.rows.is_top(tensor):
             at = self.rows.find(("group", self.rows.key_of(tensor)))
             if at is not None:
                 self._move_to(at)
@@ -380,9 +385,18 @@ class TensorTree(ScrollView, can_focus=True):
         """Open or close a group; show the details of a tensor."""
         row = self.row
         if row is not None and row >= 0:
-            self.post_message(self.Opened())
+            if not self._unbundle(row):
+                self.post_message(self.Opened())
         elif row is not None:
             self.toggle(self.rows.key_at(row))
+
+    def _unbundle(self, row: int) -> bool:
+        if not self.rows.unbundle(row):
+            return False
+        self.rows_changed()
+        if self.busy:
+            self._work()
+        return True
 
     def action_open_all(self, opened: bool) -> None:
         """Open or close every group."""
