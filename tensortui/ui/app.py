@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -14,6 +15,7 @@ from textual import work
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.command import CommandPalette
+from textual.events import Event, Key
 from textual.screen import Screen
 from textual.scrollbar import ScrollBar, ScrollBarRender
 
@@ -30,8 +32,10 @@ from tensortui.ui.screens.help import HelpScreen
 from tensortui.ui.screens.picker import PickerScreen
 from tensortui.ui.screens.tensors import TensorsScreen
 from tensortui.ui.theme import DARK, LIGHT, THEMES
+from tensortui.ui.typing import Keys, Passed
 from tensortui.ui.widgets.tensor_tree import TensorTree
 
+KEY_SECONDS = 0.5  # so long the next key waits at most for the one before
 Open = Callable[[], Awaitable[Source]]
 
 
@@ -104,6 +108,7 @@ class TensortuiApp(App[None]):
         ScrollBar.renderer = PlainBars if self.glyphs is glyphs.ASCII else ScrollBarRender
         self.clock = clock
         self.feed: Feed | None = None
+        self._keys = Keys()
         self.columns: tuple[str, ...] = ()  # those chosen for the table, for as long as this runs
         for theme in THEMES:
             self.register_theme(theme)
@@ -135,6 +140,34 @@ class TensortuiApp(App[None]):
         self.follow(self.feed)
         self.judge(self.feed)
         await self.push_screen(TensorsScreen(self.feed, self.glyphs, self.clock, self.log_path))
+
+    async def on_event(self, event: Event) -> None:
+        """Hand out each key when the one before is through."""
+        if not isinstance(event, Key) or event.is_forwarded:
+            await super().on_event(event)
+        elif not self._keys.hold(event):
+            await self._hand_out(event)
+
+    async def _hand_out(self, key: Key) -> None:
+        target = self.focused or self.screen
+        await super().on_event(key)
+        number = self._keys.follow(target)
+        # A screen that is closed meanwhile takes the mark with it.
+        self.set_timer(KEY_SECONDS, partial(self._passed, number))
+
+    async def on_passed(self, event: Passed) -> None:
+        """A key had its effect."""
+        if not self._keys.again(event, self.focused or self.screen):
+            await self._passed(event.number)
+
+    async def _passed(self, number: int) -> None:
+        key = self._keys.over(number)
+        if key is not None:
+            await self._hand_out(key)
+
+    def action_help_quit(self) -> None:
+        """Ctrl-C, which copies where something can be copied: say what quits."""
+        self.notify("q quits", markup=False)
 
     def action_theme(self) -> None:
         """Change between dark and light."""

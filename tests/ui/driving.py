@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from picture_text import svg_text
+from textual.events import Key
 from textual.pilot import Pilot
 from textual.widgets import Static
 from ui_data import NOW, Played
@@ -47,6 +48,11 @@ class Driven:
     async def press(self, *keys: str) -> None:
         await self.pilot.press(*keys)
         await self.pilot.pause()
+
+    def type(self, *keys: str) -> None:
+        """Keys without any pause between them, as a terminal gives what was typed ahead."""
+        for key in keys:
+            self.app.post_message(Key(key, key if len(key) == 1 else None))
 
     async def until(self, true: Callable[[], bool]) -> None:
         async with asyncio.timeout(10):

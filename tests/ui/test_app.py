@@ -10,6 +10,7 @@ from driving import Clock, all_ascii, driven
 from textual.widgets import OptionList, Static
 from ui_data import Played, after, many, training
 
+from tensortui.analysis.text import natural
 from tensortui.errors import TensortuiError
 from tensortui.ui.app import TensortuiApp
 from tensortui.ui.screens.columns import ColumnsScreen
@@ -18,6 +19,8 @@ from tensortui.ui.screens.failed import FailedScreen
 from tensortui.ui.screens.findings import FindingsScreen
 from tensortui.ui.screens.help import HelpScreen
 from tensortui.ui.screens.tensors import TensorsScreen
+from tensortui.ui.theme import DARK
+from tensortui.ui.widgets.filter_bar import FilterBar
 from tensortui.ui.widgets.tensor_tree import TensorTree
 
 
@@ -35,6 +38,26 @@ async def test_a_source_that_fails_or_hangs_when_asked_takes_nothing_else_down()
         assert "live" in it.status()
         await it.press("pagedown", "down")
         assert it.tree.cursor > 1
+
+
+async def test_keys_typed_ahead_go_where_the_keys_before_them_lead() -> None:
+    async with driven(training()) as it:
+        screen = it.screen
+        entry = screen.query_one(FilterBar).entry
+        it.type("f", *"name~outproj", "enter", "b", "slash", *"exp", "enter", "c", "escape", "f", *"q")
+        await it.until(lambda: entry.value.endswith("q"))
+        assert entry.value == "name~outprojq"
+        assert screen.rows.view.group_by == "category" and it.app.theme == DARK.name
+        assert not screen._output.display and "no name here holds 'exp'" in it.notes()
+        it.type("escape", "f", *["backspace"] * 12, "enter", "slash", *"mlp.up", "enter", "i")
+        await it.until(lambda: screen.has_class("-inspect"))
+        assert it.tree.selected is not None and "mlp.up" in it.tree.selected.names[0]
+
+
+async def test_a_key_is_not_lost_where_the_one_before_closed_a_screen() -> None:
+    async with driven(training()) as it:
+        it.type("2", "1", "question_mark", "escape", "c", "j", "escape", "ctrl+p", "escape", "2", "escape", "b")
+        await it.until(lambda: isinstance(it.app.screen, TensorsScreen) and it.tree.view.group_by == "category")
 
 
 async def test_columns_are_chosen_ordered_and_kept() -> None:
@@ -83,7 +106,7 @@ async def test_no_key_waits_for_a_large_table_to_be_arranged() -> None:
         it.screen.set_filter("block.3.")
         await it.until(lambda: not it.tree.busy)
         names = [it.screen.rows.tensor(row).names[0] for row in it.screen.rows.order]  # type: ignore[union-attr]
-        assert names == sorted(names) and all("block.3." in name for name in names) and len(names) > 400
+        assert names == sorted(names, key=natural) and all("block.3." in name for name in names) and len(names) > 400
         it.screen.go_to(1)
         await it.until(lambda: not it.tree.busy)
         assert it.tree.selected is not None and it.tree.selected.id == 1

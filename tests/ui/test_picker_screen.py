@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -76,6 +77,22 @@ async def test_enter_attaches_and_shows_the_tensors() -> None:
         assert picked.asked == [picked.listed[1].pid]
         await pilot.press("p")
         await until(pilot, lambda: isinstance(app.screen, PickerScreen))
+
+
+async def test_enter_before_the_list_is_there_is_not_lost() -> None:
+    picked, drawn = Picked(), threading.Event()
+
+    def late() -> list[ProcessInfo]:
+        assert drawn.wait(10)
+        return picked.processes()
+
+    app = TensortuiApp(picker=Picker(late, picked.attach), clock=lambda: NOW, ascii_only=False)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await until(pilot, lambda: isinstance(app.screen, PickerScreen))
+        await pilot.press("enter")
+        drawn.set()
+        await until(pilot, lambda: isinstance(app.screen, TensorsScreen))
+        assert picked.asked == [picked.listed[0].pid]
 
 
 async def test_a_failed_attach_is_said_and_the_list_stays() -> None:

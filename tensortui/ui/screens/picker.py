@@ -112,6 +112,7 @@ class PickerScreen(Screen[None]):
     """A list that looks again every two seconds and keeps the highlighted process."""
 
     MANUAL = "picker"
+    AUTO_FOCUS = ""  # an empty list would swallow enter; it has the focus as soon as there is something in it
     DEFAULT_CSS = """
     PickerScreen {
         layout: vertical; background: $background;
@@ -150,6 +151,7 @@ class PickerScreen(Screen[None]):
         self._processes: list[ProcessLike] = []
         self._everything = False
         self._looked = False
+        self._chosen = False  # enter came before the list
         self._attaching: int | None = None
         self._failure: tuple[int, TensortuiError] | None = None  # and the process that it is about
 
@@ -193,6 +195,8 @@ class PickerScreen(Screen[None]):
         self._looked = True
         self._processes = list(found)
         self._paint()
+        if self._chosen:
+            self.action_choose()
 
     @property
     def _shown(self) -> list[ProcessLike]:
@@ -280,6 +284,7 @@ class PickerScreen(Screen[None]):
     def action_choose(self) -> None:
         """Attach to the highlighted process."""
         process = self._highlighted
+        self._chosen = not self._looked
         if process is not None and self._attaching is None:
             self._enter(process.pid)
 

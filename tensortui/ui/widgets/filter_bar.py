@@ -98,7 +98,7 @@ class FilterBar(Horizontal):
         self.add_class("-typing")
         self.entry.value = value
         self.entry.cursor_position = len(value)
-        self.entry.focus()
+        self.screen.set_focus(self.entry)  # at once: the next key is for it
 
     def stop(self) -> None:
         """The typing is over."""
