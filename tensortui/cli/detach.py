@@ -25,18 +25,26 @@ def run(arguments: argparse.Namespace) -> int:
     pid = parse_pid(arguments.pid)
     import asyncio
 
-    from tensortui.attach import find_endpoint
+    from tensortui.attach import find_endpoint, procfs
+    from tensortui.attach.errors import GoneError
 
     endpoint = find_endpoint(pid)
     if endpoint is None:
+        if not procfs.exists(pid):
+            raise GoneError(pid)
         raise TensortuiError(f"There is no agent in process {pid}.", "Nothing is to be done.", kind="no_agent")
-    asyncio.run(_detach(endpoint))
+    if not asyncio.run(_detach(endpoint)):
+        raise TensortuiError(
+            f"The agent in process {pid} has not confirmed that it leaves.",
+            f"The process may be very busy; see whether the agent is still there: `tensortui detach {pid}`.",
+            kind="silent",
+        )
     print(f"The agent has left process {pid}.")
     return 0
 
 
-async def _detach(endpoint: Endpoint) -> None:
+async def _detach(endpoint: Endpoint) -> bool:
     from tensortui.sources.live import LiveSource
 
     source = await LiveSource.connect(endpoint, interval=None)
-    await source.detach()
+    return await source.detach()

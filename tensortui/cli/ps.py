@@ -49,7 +49,18 @@ def processes() -> list[ProcessInfo]:
     from tensortui.gpu.processes import gpu_processes
 
     used = gpu_processes().used
-    return [dataclasses.replace(each, gpu_memory=used.get(each.pid)) for each in list_processes()]
+    return [
+        dataclasses.replace(each, gpu_memory=used.get(each.pid), why_not=with_next_step(each))
+        for each in list_processes()
+    ]
+
+
+def with_next_step(process: ProcessInfo) -> str:
+    """Return why a process cannot be attached to, and what to do about it where that is one command."""
+    from tensortui.attach.errors import StoppedError
+
+    stopped = StoppedError(process.pid)
+    return f"{stopped.cause} {stopped.next_step}" if process.why_not == stopped.cause else process.why_not
 
 
 def lines(shown: Sequence[ProcessInfo], width: int) -> list[str]:

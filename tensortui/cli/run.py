@@ -33,7 +33,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_view_options(parser)
     parser.add_argument("-m", dest="module", action="store_true", help="PROG is a module, as in python -m")
     parser.add_argument("program", metavar="PROG", help="a Python file, or with -m a module")
-    parser.add_argument("arguments", metavar="ARGS", nargs=argparse.REMAINDER, help="the program's own arguments")
+    rest = parser.add_argument(
+        "arguments", metavar="ARGS", nargs=argparse.REMAINDER, help="the program's own arguments"
+    )
+    rest.required = False  # there may be none; argparse would name it among what is missing
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -54,6 +54,19 @@ def describe(status: int | None) -> str:
     return "the process exited" if code == 0 else f"the process exited with status {code}"
 
 
+def held(pid: int) -> str:
+    """Why a process that lives does nothing, and what to do; "" where the kernel says nothing of the kind."""
+    fields = _stat(pid)
+    state = fields[0] if fields is not None else ""
+    if state == "T":
+        return f"stopped (SIGSTOP): kill -CONT {pid}"
+    if state == "t":
+        return "held by a debugger"
+    if state == "D":
+        return "in uninterruptible sleep (a disk, NFS or a driver)"
+    return ""
+
+
 class Watch:
     """Keeps an eye on one process. `on_end` is called once, in the event loop, when it has ended."""
 

@@ -24,6 +24,7 @@ from tensortui.wire.messages import PROTOCOLS, WATCH_LIMIT
 READ_SIZE = 256 << 10
 MAX_PATH = 107  # what sockaddr_un holds
 GRAPH_LIMIT = 10_000  # nodes: a longer walk is not safe in the target
+DETACH_SECONDS = 5.0
 _LAST_WORDS = 1.0  # seconds an ended process has to become readable as such
 
 
@@ -108,7 +109,9 @@ class LiveSource:
             await self.close()
             raise ConnectionFailedError(
                 f"The agent in process {endpoint.pid} did not answer within {timeout:g} s.",
-                "The process may be stopped, or hold the interpreter lock in a long call; try again later.",
+                f"The process is {why}."
+                if (why := endings.held(endpoint.pid))
+                else "The process may hold the interpreter lock in a long call, or be very busy; try again later.",
             ) from None
         except BaseException:
             await self.close()
@@ -149,6 +152,10 @@ class LiveSource:
         assert isinstance(graph, Graph)
         return graph
 
+    def held(self) -> str:
+        """What holds the process up, as the kernel says it: a stop signal, a debugger, a device."""
+        return endings.held(self.pid) if self.ended is None else ""
+
     async def close(self) -> None:
         """Leave; the target goes on."""
         self._end(Ended("closed", time.time()))
@@ -159,13 +166,18 @@ class LiveSource:
         self._watch.close()
         self._sock.close()
 
-    async def detach(self, *, if_alone: bool = False) -> None:
-        """End the agent, wait until it has said so, then close. With `if_alone` it stays for another viewer."""
+    async def detach(self, *, if_alone: bool = False) -> bool:
+        """End the agent, wait until it has said so, then close. With `if_alone` it stays for another viewer.
+
+        Returns whether the agent has left, or was gone already.
+        """
         if self.ended is None:
             # answered by its end, or by a refusal where it stays
             with contextlib.suppress(TensortuiError, asyncio.TimeoutError, TimeoutError):
-                await asyncio.wait_for(self._ask({"t": "detach", "if_alone": if_alone}), 5.0)
+                await asyncio.wait_for(self._ask({"t": "detach", "if_alone": if_alone}), DETACH_SECONDS)
+        left = self._bye is not None or self.ended is not None
         await self.close()
+        return left
 
     # What goes out
 

@@ -37,10 +37,17 @@ class Source(Protocol):
         """The autograd graph behind the tensors `roots` (None: behind every tensor that has a grad_fn)."""
         ...
 
+    def held(self) -> str:
+        """Why no sample comes just now, and what to do, in a few words; "" where that is not known."""
+        ...
+
     async def close(self) -> None:
         """Leave the source. The target goes on; the agent ends itself some time after its last viewer left."""
         ...
 
-    async def detach(self, *, if_alone: bool = False) -> None:
-        """End the agent in the target, leaving nothing behind, then close. `if_alone`: it stays for another viewer."""
+    async def detach(self, *, if_alone: bool = False) -> bool:
+        """End the agent in the target, leaving nothing behind, then close. `if_alone`: it stays for another viewer.
+
+        Returns whether the agent has left.
+        """
         ...

@@ -242,9 +242,10 @@ class TensortuiApp(App[None]):
     @work(group="detach", exclusive=True, exit_on_error=False)
     async def _leave(self) -> None:
         if self.feed is not None:
+            left = True
             with suppress(TensortuiError, OSError):  # a target that has gone has no agent left
-                await self.feed.source.detach()
-            self.exit()
+                left = await self.feed.source.detach()
+            self.exit(message=None if left else "The agent has not confirmed that it leaves the program.")
 
     @work(group="feed", exclusive=True, exit_on_error=False)
     async def follow(self, feed: Feed) -> None:

@@ -16,6 +16,7 @@ from tensortui.sources.protocol import Source
 
 JUDGE_SECONDS = 2.0
 JUDGE_FACTOR = 30  # so many times as long as looking for findings took, nobody looks again
+LATE_SECONDS = 2.0  # without a sample; one a second is asked for
 FREEZE_FROM = 20_000  # tensors from which on the viewer's own full collections would be felt
 
 
@@ -67,6 +68,12 @@ class Feed:
                 return
             else:
                 await self._news.wait()
+
+    def held(self, now: float) -> str:
+        """What holds the program up, where samples are late and that is known; "" otherwise."""
+        if self.sample is None or self.ended is not None or self.paused or now - self.sample.taken_at < LATE_SECONDS:
+            return ""
+        return self.source.held()
 
     def take(self) -> Change | None:
         """What changed since the last call, None for everything; clears the dirty mark."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 from collections.abc import Callable
 
@@ -84,3 +86,10 @@ def test_why_one_cannot_be_attached_to_is_said() -> None:
 def test_what_is_not_known_is_not_a_number() -> None:
     row = lines([process(threads=None, python=None, torch=None)], 200)[1]
     assert row.split()[4:9] == ["n/a", "-", "-", "n/a", "n/a"]
+
+
+def test_a_process_that_is_stopped_says_how_it_goes_on(tensortui: Run, trainer: subprocess.Popen[str]) -> None:
+    trainer.send_signal(signal.SIGSTOP)
+    os.waitpid(trainer.pid, os.WUNTRACED)
+    (reason,) = [line for line in tensortui("ps").stdout.splitlines() if line.startswith(f"{trainer.pid} cannot")]
+    assert reason.endswith(f"is stopped (SIGSTOP or Ctrl-Z). Continue it first: `kill -CONT {trainer.pid}`.")

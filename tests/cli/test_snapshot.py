@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from tensortui.attach import attach, find_endpoint
 from tensortui.attach.region import poll
+from tensortui.cli.progress import words
 from tensortui.cli.snapshot import read_document
 from tensortui.sources.live import LiveSource
 
@@ -67,3 +71,43 @@ async def test_the_agent_stays_for_another_viewer(trainer: subprocess.Popen[str]
 def test_it_can_be_repeated(tensortui: Run, trainer: subprocess.Popen[str]) -> None:
     first, second = (json.loads(tensortui("snapshot", str(trainer.pid), "--json").stdout) for _ in range(2))
     assert first["totals"] == second["totals"]
+
+
+def test_what_takes_too_long_is_given_up(tensortui: Run, trainer: subprocess.Popen[str]) -> None:
+    result = tensortui("snapshot", str(trainer.pid), "--json", "--wait", "0.0001")
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.startswith(f"tensortui: Process {trainer.pid} was not read within 0.0001 s.\n")
+    assert "--wait" in result.stderr
+    assert find_endpoint(trainer.pid) is None
+
+
+def test_the_agent_of_a_process_that_is_stopped_has_not_left(tensortui: Run, trainer: subprocess.Popen[str]) -> None:
+    attach(trainer.pid)
+    stop(trainer)
+    result = tensortui("snapshot", str(trainer.pid), "--json")
+    assert (result.returncode, result.stdout) == (1, "")
+    assert f"kill -CONT {trainer.pid}" in result.stderr
+    detached = tensortui("detach", str(trainer.pid))
+    assert detached.returncode == 1 and "has left" not in detached.stdout
+    assert f"stopped (SIGSTOP): kill -CONT {trainer.pid}" in detached.stderr
+    trainer.send_signal(signal.SIGCONT)
+    assert tensortui("detach", str(trainer.pid)).returncode == 0
+
+
+async def test_what_is_waited_for_is_said_with_its_progress(trainer: subprocess.Popen[str]) -> None:
+    source = await LiveSource.connect(attach(trainer.pid))
+    assert words(source) in (f"waiting for process {trainer.pid}", "looking for tensors: 0%")
+    sample = await source.refresh()
+    assert words(source) == f"reading {len(sample.tensors)} tensors"
+    for phase, said in (("scanning", "looking for tensors: 40%"), ("waiting", "has not imported torch yet")):
+        source.latest = replace(sample, phase=phase, progress=0.4)
+        assert said in words(source)
+    stop(trainer)
+    assert words(source) == f"process {trainer.pid} is stopped (SIGSTOP): kill -CONT {trainer.pid}"
+    trainer.send_signal(signal.SIGCONT)
+    assert await source.detach()
+
+
+def stop(process: subprocess.Popen[str]) -> None:
+    process.send_signal(signal.SIGSTOP)
+    os.waitpid(process.pid, os.WUNTRACED)

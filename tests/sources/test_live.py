@@ -17,7 +17,7 @@ import pytest
 
 from tensortui.errors import TensortuiError
 from tensortui.model import Ended, Sample
-from tensortui.sources import ConnectionFailedError, LiveSource
+from tensortui.sources import ConnectionFailedError, LiveSource, endings, live
 from tensortui.version import VERSION
 from tensortui.wire.frames import PREFIX, encode
 from tensortui.wire.messages import WATCH_LIMIT
@@ -178,7 +178,7 @@ async def test_detaching_asks_the_agent_and_waits_for_its_bye(agent):
         await peer.hang_up()
 
     source = await LiveSource.connect(await agent(script))
-    await source.detach()
+    assert await source.detach()
     assert source.ended.reason == "the agent was detached"
     assert source.ended.expected
     with pytest.raises(TensortuiError) as caught:
@@ -364,6 +364,27 @@ async def test_closing_leaves_no_task_and_no_descriptor(agent):
     assert [task for task in asyncio.all_tasks() if "live source" in task.get_name()] == []
     while sys.platform == "linux" and len(os.listdir("/proc/self/fd")) > before:  # the other side closes its ends too
         await asyncio.sleep(0.01)
+
+
+def test_a_process_that_is_stopped_is_known_to_be(start):
+    process = start("sleep", "60")
+    assert endings.held(process.pid) == ""
+    process.send_signal(signal.SIGSTOP)
+    os.waitpid(process.pid, os.WUNTRACED)
+    assert endings.held(process.pid) == f"stopped (SIGSTOP): kill -CONT {process.pid}"
+    process.send_signal(signal.SIGCONT)
+    os.waitpid(process.pid, os.WCONTINUED)
+    assert endings.held(process.pid) == ""
+
+
+async def test_an_agent_that_does_not_answer_has_not_left(agent, monkeypatch):
+    async def script(peer):
+        await peer.welcome()
+        await peer.expect("detach")
+
+    monkeypatch.setattr(live, "DETACH_SECONDS", 0.05)
+    source = await LiveSource.connect(await agent(script))
+    assert await source.detach() is False
 
 
 def test_signals_have_names():

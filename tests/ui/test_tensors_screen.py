@@ -235,6 +235,17 @@ async def test_a_narrow_status_line_still_says_who_how_fresh_and_at_what_cost() 
         assert "cost 0.3 %" in it.status()
 
 
+async def test_what_holds_the_program_up_is_said_as_soon_as_samples_are_late() -> None:
+    for size in ((160, 45), (80, 24)):
+        async with driven(training(), size=size) as it:
+            it.source.why_held = "stopped (SIGSTOP): kill -CONT 41234"
+            it.screen.tick()
+            assert "live" in it.status()
+            it.clock.now += 3
+            it.screen.tick()
+            assert "▲! stopped (SIGSTOP): kill -CONT 41234, sample 3.4 s old" in it.status()
+
+
 async def test_an_aged_sample_is_called_slow() -> None:
     async with driven(training()) as it:
         it.clock.now += 7

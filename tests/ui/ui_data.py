@@ -266,6 +266,7 @@ class Played:
         self.intervals: list[float | None] = []
         self.watched: list[frozenset[int]] = []
         self.closed = self.detached = False
+        self.why_held, self.leaves = "", True
 
     async def updates(self) -> AsyncIterator[Sample | Ended]:
         while True:
@@ -286,11 +287,15 @@ class Played:
     async def graph(self, roots: Iterable[int] | None = None) -> Graph:
         return Graph()
 
+    def held(self) -> str:
+        return self.why_held
+
     async def close(self) -> None:
         self.closed = True
 
-    async def detach(self, *, if_alone: bool = False) -> None:
+    async def detach(self, *, if_alone: bool = False) -> bool:
         self.detached = True
+        return self.leaves
 
 
 def processes() -> list[ProcessInfo]:

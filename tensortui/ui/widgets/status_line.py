@@ -26,6 +26,8 @@ def freshness(feed: Feed, now: float, glyphs: Glyphs) -> list[Piece]:
         return [("connecting", "$warning")]
     if feed.paused:
         return [(f"{glyphs.paused} paused", "bold $warning"), (f", sample {age} old", "")]
+    if why := feed.held(now):
+        return [(f"{glyphs.warn} {show(why, glyphs)}", "bold $warning"), (f", sample {age} old", "")]
     if feed.sample.phase == SCANNING:
         return [("first scan", "$warning")]
     if feed.sample.phase != LIVE:
@@ -56,13 +58,14 @@ class StatusLine(Static):
 
 
 def findings(feed: Feed, glyphs: Glyphs) -> list[Piece]:
-    """How many findings there are; the sign before them says that some are more than notes."""
+    """How many findings there are, and the key to them; the sign before them says that some are more than notes."""
     count = len(feed.findings)
     if not count:
         return [("no findings", "$dim")]
     words = "1 finding" if count == 1 else f"{count} findings"
     grave = any(finding.severity != "note" for finding in feed.findings)
-    return [(f"{glyphs.warn} {words}", "bold $warning")] if grave else [(words, "")]
+    said = (f"{glyphs.warn} {words}", "bold $warning") if grave else (words, "")
+    return [said, (" (2)", "$dim")]
 
 
 def status(feed: Feed, now: float, glyphs: Glyphs, room: int) -> Content:
