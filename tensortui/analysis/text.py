@@ -77,6 +77,8 @@ def shorten(name: str, cells: int, *, ellipsis: str = "…") -> str:
     if at:
         room = max(cells - width(at) - width(variable), cells // 3)
         return truncate(truncate(variable, cells - room, ellipsis=ellipsis) + at + frame, cells, ellipsis=ellipsis)
+    if " saved by " in name:
+        return truncate(name, cells, ellipsis=ellipsis)
     lead, of, path = name.rpartition(" of ")
     for short in dict.fromkeys([lead, _initial(lead, 4, ellipsis), _initial(lead, 2, ellipsis)]):
         for stem, last in _shorter(path, ellipsis):

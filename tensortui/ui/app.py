@@ -59,7 +59,7 @@ class TensortuiApp(App[None]):
 
     TITLE = "tensortui"
     CSS = """
-    Toast { background: $panel; }
+    Toast { background: $panel; width: auto; max-width: 100%; }
     SearchIcon { display: none; }
     TensortuiApp.-ascii Inspector { border-left: ascii $border; }
     TensortuiApp.-ascii Inspector.-below { border-left: none; border-top: ascii $border; }
@@ -169,6 +169,11 @@ class TensortuiApp(App[None]):
         """Ctrl-C, which copies where something can be copied: say what quits."""
         self.notify("q quits", markup=False)
 
+    def notify(self, message: str, **options: Any) -> None:
+        """Say something for a moment. What was said before makes room: it lies over the table."""
+        self.clear_notifications()
+        super().notify(message, **options)
+
     def action_theme(self) -> None:
         """Change between dark and light."""
         self.theme = LIGHT.name if self.theme == DARK.name else DARK.name
@@ -192,15 +197,14 @@ class TensortuiApp(App[None]):
     def usable_bindings(self, screen: Screen[Any]) -> list[BindingType]:
         """The keys of the application that do something on `screen`."""
         bindings = [each for each in self.BINDINGS if isinstance(each, Binding)]
-        return [each for each in bindings if self._makes_sense(each.action.partition("(")[0], screen)]
+        usable = [each for each in bindings if self._makes_sense(each.action.partition("(")[0], screen)]
+        return [each for each in usable if each.action != "processes" or self.picker is not None]
 
     def _makes_sense(self, action: str, screen: Screen[Any]) -> bool:
         tensors = isinstance(screen, TensorsScreen)
         if action == "show":
             return tensors or isinstance(screen, FindingsScreen)
-        if action == "processes":
-            return tensors and self.picker is not None
-        return tensors if action == "detach" else True
+        return tensors if action in ("detach", "processes") else True
 
     def action_show(self, number: int) -> None:
         """Go to a screen by its number."""
@@ -221,6 +225,9 @@ class TensortuiApp(App[None]):
 
     def action_processes(self) -> None:
         """Leave the source and go back to the picker."""
+        if self.picker is None:
+            self.notify("there is no list to go back to: `tensortui attach` without a PID shows one", markup=False)
+            return
         self.workers.cancel_group(self, "feed")
         self.pop_screen()
 

@@ -23,6 +23,18 @@ SAVED_BY = " saved by "
 Key = Any  # a storage id; below zero the tensor id that has no storage (~id); or the text of a grouping
 
 
+@dataclass(frozen=True)
+class Group:
+    """A group other than a storage."""
+
+    key: str
+
+    @property
+    def id(self) -> str:
+        """What tells it from others."""
+        return self.key
+
+
 def wasted(account: Account | None) -> bool:
     """Whether a storage is kept alive by tensors that reach little of it."""
     return account is not None and THRESHOLDS.retains(account)

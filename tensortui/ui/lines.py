@@ -7,7 +7,7 @@ from typing import Any
 from tensortui.analysis.accounting import Account
 from tensortui.analysis.text import pad, safe, shorten, truncate, width
 from tensortui.analysis.units import format_bytes, format_count
-from tensortui.model import Storage, Tensor
+from tensortui.model import LIVE, Storage, Tensor
 from tensortui.ui.columns import BAR_WITH_SHARE, CATEGORY, NAME, Column, Layout, more_names, name_text
 from tensortui.ui.glyphs import ASCII, Glyphs
 from tensortui.ui.groups import STORAGE, View, wasted
@@ -70,6 +70,17 @@ class Lines:
                 pieces.append((self._cell(tensor, column, layout), self._style(tensor, column, mark)))
             pieces.append((" ", ""))
         return pieces
+
+    def nothing(self) -> str:
+        """Why the table has no rows."""
+        sample = self.rows.sample
+        words = "no tensor passes this filter: esc clears it"
+        if sample is None:
+            return words
+        if sample.phase != LIVE:
+            return f"{words}; the first scan goes on, more tensors and names are to come"
+        unnamed = sum(not tensor.names for tensor in sample.tensors.values())
+        return f"{words}; {tensors_text(unnamed)} without a name, or not named yet" if unnamed else words
 
     # -- the parts of a line
 

@@ -173,6 +173,7 @@ def test_a_shortened_name_keeps_what_tells_it_from_its_siblings(form, cells):
         ("exp_avg_sq of model.layers.3.self_attn.in_proj_weight", 28, "ex…sq of …3…in_proj_weight"),
         ("row @ step() some/folder/train.py:47", 22, "row @ step() some/fol…"),
         ("a_variable_with_a_long_name @ f() a.py:1", 20, "a_variable_wi… @ f(…"),
+        ("mat2 saved by AddmmBackward0", 20, "mat2 saved by Addmm…"),
         ("x" * 50, 10, "xxx…xxxxxx"),
     ],
 )

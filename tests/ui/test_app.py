@@ -83,7 +83,7 @@ async def test_the_status_counts_findings_and_their_screen_leads_to_the_tensor()
         assert it.app.feed is not None
         await it.until(lambda: it.app.feed.judged is not None)  # type: ignore[union-attr]
         it.screen.tick()
-        assert "▲! 2 findings" in it.status()
+        assert "▲! 2 findings (2)" in it.status() and "2 Findings (2)" in it.text_of("TabBar")
         it.screen.set_filter("category:gradient")
         await it.press("2")
         assert isinstance(it.app.screen, FindingsScreen)
@@ -126,7 +126,9 @@ async def test_a_sample_that_comes_while_rows_are_arranged_waits_for_that() -> N
 async def test_keys_that_make_no_sense_are_neither_listed_nor_obeyed() -> None:
     async with driven(training()) as it:
         await it.press("p")
-        assert isinstance(it.app.screen, TensorsScreen)
+        assert isinstance(it.app.screen, TensorsScreen) and "`tensortui attach` without a PID" in it.notes()
+        await it.press("ctrl+c")
+        assert it.notes() == "q quits"
         shown = [getattr(each, "action", "") for each in it.app.usable_bindings(it.screen)]
         assert "processes" not in shown and "detach" in shown
         await it.press("2", "D")

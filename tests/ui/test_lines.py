@@ -210,6 +210,7 @@ def test_the_totals_give_way_from_the_right() -> None:
     first, second = lines(totals, UNICODE, 80).plain.split("\n")
     assert first.startswith(" 3 tensors on 2 storages, 3.00 MiB  cuda:0 2.00 MiB  cpu 1.00 MiB")
     assert second.startswith(" ● parameter 2.00 MiB  · other 1.00 MiB")
+    assert lines(Totals(1, 1, 5), UNICODE, 80).plain.startswith(" 1 tensor on 1 storage, 5 B")
     first, second = lines(totals, UNICODE, 64).plain.split("\n")
     assert "cpu" not in first and "… 1 more" in first and "more" not in second
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from driving import driven
 from textual.widgets import Static
-from ui_data import HOSTILE, NOW, Played, after, hostile, many, tensor, training
+from ui_data import HOSTILE, NOW, Build, Played, after, hostile, many, tensor, training
 
 from tensortui.model import Coverage, Ended
 from tensortui.ui.widgets.filter_bar import FilterBar
@@ -49,13 +49,24 @@ async def test_the_selected_row_keeps_its_place_on_the_screen() -> None:
 async def test_the_filter_works_as_it_is_typed_and_says_what_is_wrong() -> None:
     async with driven(training()) as it:
         await it.press("f", *"category:grad")
-        assert "did you mean gradient?" in it.bar()
+        assert "did you mean gradient?" in it.text_of("#hint") and "all rows stay" in it.text_of("#hint")
         assert it.screen.rows.shown == 101
+        await it.press("enter")
+        assert it.screen.query_one(FilterBar).typing and not it.tree.has_focus
         await it.press(*"ient")
         assert "20 of 101 shown" in it.bar()
         await it.press("enter")
-        assert it.tree.has_focus
+        assert it.tree.has_focus and not it.screen.query_one("#hint").display
         assert it.screen.rows.shown == 20
+        await it.press("f", *" devcie:cpu", "enter")
+        assert it.screen.rows.shown == 20 and "the rows are those of 'category:gradient'" in it.text_of("#hint")
+        await it.press("escape")
+        assert "category:gradient none" not in it.bar() and "category:gradient" in it.bar()
+        assert not it.screen.query_one("#hint").display
+        await it.press("f", *" devcie:cpu")
+        await it.pilot.click("#tree", offset=(40, 3))
+        await it.until(lambda: it.tree.has_focus)
+        assert it.screen.rows.shown == 20 and not it.screen.query_one("#hint").display
         await it.press("f", "escape")
         assert it.screen.rows.shown == 20
         await it.press("escape")
@@ -117,7 +128,7 @@ async def test_what_is_new_changed_and_gone_is_marked_for_a_moment() -> None:
         shown = [row for row in it.screen.rows.order[:30] if row >= 0]
         gone, changed = shown[0], shown[1]
         new = tensor(900, None, ["fresh"], (90, 90))
-        sample = after(sample, new=[new], gone=[gone], changed=[replace(sample.tensors[changed], version=13)])
+        sample = after(sample, new=[new], gone=[gone], changed=[replace(sample.tensors[changed], category="saved")])
         await it.press("home")
         await it.give(sample)
         await it.press("home")
@@ -129,6 +140,64 @@ async def test_what_is_new_changed_and_gone_is_marked_for_a_moment() -> None:
         it.screen.tick()
         assert {line[0] for line in it.lines()[1:]} == {" "}
         assert it.screen.rows.find(("tensor", gone)) is None
+
+
+async def test_a_step_of_the_optimizer_marks_nothing() -> None:
+    sample = training()
+    async with driven(sample) as it:
+        stepped = [replace(each, version=(each.version or 0) + 1) for each in sample.tensors.values()]
+        await it.give(after(sample, changed=stepped))
+        assert {line[0] for line in it.lines()[1:]} == {" "}
+        assert any(" 13 " in line for line in it.lines())
+
+
+async def test_a_filter_that_nothing_passes_says_so() -> None:
+    for phase, words in (("live", "4 tensors without a name"), ("scanning", "more tensors and names are to come")):
+        async with driven(replace(training(), phase=phase, progress=0.4)) as it:
+            it.screen.set_filter("name~nothing_like_it")
+            assert "no tensor passes this filter: esc clears it" in it.lines()[2] and words in it.lines()[2]
+            await it.press("escape")
+            assert "no tensor passes" not in "".join(it.lines())
+
+
+async def test_a_bundle_opens_by_enter_and_closes_by_left() -> None:
+    b = Build()
+    weight = b.storage(4096)
+    b.add("fc.weight", (32, 32), storage=weight)
+    for _ in range(5):
+        b.add("mat2 saved by AddmmBackward0", (32, 32), storage=weight, strides=(1, 32))
+    async with driven(b.sample()) as it:
+        await it.press("end")
+        assert "5 x mat2 saved by" in it.lines()[3]
+        await it.press("enter", "down", "down")
+        assert len(it.screen.rows.order) == 7 and "x mat2" not in "".join(it.lines())
+        await it.press("left")
+        assert len(it.screen.rows.order) == 3 and it.tree.cursor == 2
+        await it.press("right")
+        assert len(it.screen.rows.order) == 7
+        await it.press("i", "left")
+        text = str(it.screen.query_one(Inspector).query_one(Static).content)
+        assert "5 of them read the same" in text
+
+
+async def test_the_details_of_a_group_say_what_is_in_it() -> None:
+    async with driven(training(), size=(160, 45)) as it:
+        await it.press("b", "i")
+        text = str(it.screen.query_one(Inspector).query_one(Static).content)
+        assert "● parameter" in text and "22 tensors" in text and "model.layers.0.mlp.up.weight" in text
+
+
+async def test_the_details_say_what_is_a_view_of_what_and_what_the_finding_says() -> None:
+    async with driven(training(), size=(160, 45)) as it:
+        await it.until(lambda: it.app.feed is not None and it.app.feed.judged is not None)
+        await it.press("i", "slash", *"row @", "enter")
+        text = " ".join(str(it.screen.query_one(Inspector).query_one(Static).content).split())
+        assert "keeps 64.00 MiB alive for 16.00 KiB" in text and "row.clone() frees the rest" in text
+        assert "view shares the memory of another tensor" in text
+        await it.press("slash", *"logits.t", "enter")
+        text = " ".join(str(it.screen.query_one(Inspector).query_one(Static).content).split())
+        assert "view of logits @ step() train.py:52" in text
+        assert "is_leaf no the result of an operation" in text
 
 
 async def test_rows_of_tensors_that_are_gone_do_not_pile_up_while_samples_keep_coming() -> None:

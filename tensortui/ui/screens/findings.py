@@ -124,12 +124,13 @@ class FindingsScreen(Screen[int | None]):
         self._glyphs = glyphs
         self._clock = clock
         self._status = StatusLine(feed, glyphs)
+        self._tabs = TabBar("Findings")
         self._shown: Sequence[Finding] = ()
 
     def compose(self) -> Iterator[Widget]:
         """The frame of every screen, the list, and what is known of the highlighted one."""
         yield self._status
-        yield TabBar("Findings")
+        yield self._tabs
         yield Static("", id="heading", markup=False)
         yield OptionList(id="list", markup=False)
         yield Static("", id="none", markup=False)
@@ -157,6 +158,7 @@ class FindingsScreen(Screen[int | None]):
         listing = self.query_one(OptionList)
         held = self._highlighted
         self._shown = found = self._feed.findings
+        self._tabs.tell(found)
         self.set_class(not found, "-none")
         words = "nothing to tell of: the newest sample was looked at" if self._feed.judged is not None else "looking"
         self.query_one("#none", Static).update(words)

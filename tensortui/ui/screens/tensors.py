@@ -42,13 +42,13 @@ SAMPLE_SECONDS = 1.0
 KEYS = (
     ("f", "filter"),
     ("/", "search"),
+    ("2", "findings"),
     ("s", "sort"),
     ("b", "group"),
     ("enter", "open"),
     ("i", "details"),
     ("q", "quit"),
     ("space", "pause"),
-    ("2", "findings"),
     ("c", "columns"),
     ("y", "copy"),
     ("e", "export"),
@@ -69,6 +69,8 @@ class TensorsScreen(Screen[None]):
         layout: vertical; background: $background;
         #notice { height: auto; padding: 0 1; display: none; color: $strong; background: $panel; }
         #notice.-shown { display: block; }
+        #hint { height: auto; padding: 0 1; display: none; color: $warning; background: $panel; }
+        #hint.-shown { display: block; }
         #body { height: 1fr; }
         #body.-stacked { layout: vertical; }
         #empty {
@@ -133,10 +135,11 @@ class TensorsScreen(Screen[None]):
         self.glyphs = glyphs
         self._clock = clock
         self._status = StatusLine(feed, glyphs)
+        self._tabs = TabBar("Tensors")
         self._totals = TotalsLine(glyphs)
         self._bar = FilterBar(glyphs)
         self.tree_view = TensorTree(self.rows, glyphs, clock, id="tree")
-        self._inspector = Inspector(self.rows, glyphs)
+        self._inspector = Inspector(self.rows, feed, glyphs)
         self._output = OutputPane(log, glyphs)
         self._filter_text = ""
         self._filter_before = ""
@@ -151,10 +154,11 @@ class TensorsScreen(Screen[None]):
     def compose(self) -> Iterator[Widget]:
         """Lines at the top, the table with the details beside or below it, keys at the bottom."""
         yield self._status
-        yield TabBar("Tensors")
+        yield self._tabs
         yield Static("", id="notice", markup=False)
         yield self._totals
         yield self._bar
+        yield Static("", id="hint", markup=False)
         with Horizontal(id="body"):
             yield self.tree_view
             yield self._inspector
@@ -177,6 +181,7 @@ class TensorsScreen(Screen[None]):
         if not self.is_active:
             return
         self._status.refresh_at(self._clock())
+        self._tabs.tell(self.feed.findings)
         self._output.follow()
         if self.tree_view.busy:
             return
@@ -208,11 +213,17 @@ class TensorsScreen(Screen[None]):
 
     def _say(self) -> None:
         whole = len(self.rows.sample.tensors) if self.rows.sample is not None else 0
-        self._bar.show(self._filter_text, self._error, self.tree_view.view, shown=self.rows.shown, whole=whole)
+        self._bar.show(self._filter_text, self.tree_view.view, shown=self.rows.shown, whole=whole)
+        hint = self.query_one("#hint", Static)
+        hint.set_class(bool(self._error), "-shown")
+        if self._error:
+            meanwhile = f"the rows are those of {self._filter_before!r}" if self._filter_whole else "all rows stay"
+            why = f"{self._error.rstrip('.')}; until it is understood {meanwhile} (esc leaves it so)"
+            hint.update(f"{self.glyphs.warn} {show(why, self.glyphs)}")
 
     def _show_details(self) -> None:
         if self.has_class("-inspect"):
-            self._inspector.show_record(self.tree_view.selected or self.tree_view.storage)
+            self._inspector.show_record(self.tree_view.selected or self.tree_view.storage or self.tree_view.group)
 
     def on_resize(self, event: Resize) -> None:
         """Put the details beside the table or below it."""
@@ -282,7 +293,10 @@ class TensorsScreen(Screen[None]):
         """Back to the table."""
         if not self._bar.typing:
             return
-        if not event.kept:
+        kept = event.kept and not (self._error and self._bar.kind == FILTER)
+        if event.kept and not kept and self._bar.entry.has_focus:
+            return  # what is wrong about it is on screen: it can be mended, or left
+        if not kept:
             if self._bar.kind == FILTER:
                 self.set_filter(self._filter_before)
             else:
@@ -290,7 +304,7 @@ class TensorsScreen(Screen[None]):
         self._bar.stop()
         self.set_focus(self.tree_view)
         self._say()
-        if self._bar.kind == SEARCH and event.kept and self._needle:
+        if self._bar.kind == SEARCH and kept and self._needle:
             self._found(self.tree_view.search(self._needle, 1, here=True))
 
     def set_filter(self, text: str) -> None:
@@ -392,7 +406,7 @@ class TensorsScreen(Screen[None]):
                 f"could not write it: {show(error.strerror or str(error), self.glyphs)}", severity="error", markup=False
             )
         else:
-            self.notify(f"written to {show(str(path), self.glyphs)}", markup=False)
+            self.notify(f"written, into this directory: {show(path.name, self.glyphs)}", markup=False)
 
     def action_output(self) -> None:
         """Show or hide what the program prints."""

@@ -105,19 +105,12 @@ class FilterBar(Horizontal):
         self._word.update(" filter ")
         self.remove_class("-typing")
 
-    def show(self, filter_text: str, error: str, view: View, *, shown: int, whole: int) -> None:
+    def show(self, filter_text: str, view: View, *, shown: int, whole: int) -> None:
         """Say how the table is filtered, grouped and sorted."""
-        if " " not in filter_text:
-            error = error.removeprefix(f"{filter_text}: ")  # it stands right beside it
-        if error:
-            self._text.update(content([(f"{self._glyphs.warn} {show(error, self._glyphs)}", "$warning")]))
-        elif filter_text:
+        if filter_text:
             self._text.update(content([(show(filter_text, self._glyphs), "bold $strong")]))
         else:
             self._text.update(content([("none", "$faint")]))
-        if error and self.typing:
-            self._facts.update(content([(f" {self._glyphs.warn} {show(error, self._glyphs)} ", "$warning")]))
-            return
         arrow = self._glyphs.descending if view.reverse else self._glyphs.ascending
         facts: list[Piece] = []
         if not self.typing or self.size.width > 100:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from heapq import nlargest
 from textwrap import wrap
 
 from textual.containers import VerticalScroll
@@ -13,14 +15,21 @@ from tensortui.analysis.text import width
 from tensortui.analysis.units import format_bytes, format_share
 from tensortui.model import Storage, Tensor
 from tensortui.ui.columns import dims_text, name_text
+from tensortui.ui.feed import Feed
 from tensortui.ui.glyphs import Glyphs
-from tensortui.ui.lines import BACKING_WORDS, show, storage_warning, used_share
+from tensortui.ui.groups import Group
+from tensortui.ui.lines import BACKING_WORDS, short_share, show, storage_warning, tensors_text, used_share
 from tensortui.ui.markup import Piece, content
+from tensortui.ui.relations import FLAGS, relation
 from tensortui.ui.rows import Rows
 
 LABEL = 15
 HINT = 22  # the values before explanations that stand beside them
 MATES = 8
+LEAF = {
+    True: "made by you, not by an operation that autograd follows",
+    False: "the result of an operation that autograd follows",
+}
 NAMES = 6
 
 
@@ -32,9 +41,10 @@ def yes_no(value: bool | None) -> str:
 class Inspection:
     """Writes the lines about one tensor."""
 
-    def __init__(self, rows: Rows, glyphs: Glyphs) -> None:
-        """Look things up in `rows`."""
+    def __init__(self, rows: Rows, feed: Feed, glyphs: Glyphs) -> None:
+        """Look things up in `rows`, and what was found about them in `feed`."""
         self._rows = rows
+        self._feed = feed
         self._glyphs = glyphs
         self._pieces: list[Piece] = []
         self._room = 40
@@ -64,6 +74,12 @@ class Inspection:
         self._pieces.append((f" {glyph} {tensor.category}\n", f"$cat-{tensor.category}"))
         if tensor.id in self._rows.ghosts:
             self._pieces.append((f" {self._glyphs.gone} gone: what follows is from the sample before\n", "$error"))
+        if words := relation(tensor, self._rows):
+            self._pieces.append((f" {show(words, self._glyphs)}\n", "bold $strong"))
+        together = len(self._rows.bundles.get(tensor.id, ()))
+        if together:
+            self._pieces.append((f" {together} of them read the same: enter on the row shows each\n", "$dim"))
+        self._findings(tensor.storage, tensor.id)
         self._title("what it is")
         self._field("type", tensor.type or "n/a")
         self._field("shape", dims_text(tensor.shape), "elements along each dimension")
@@ -85,11 +101,11 @@ class Inspection:
         self._field("contiguous", contiguous, "no: view() may fail and reshape() copies" if contiguous == "no" else "")
         self._field("memory format", tensor.memory_format or "n/a")
         self._field("layout", tensor.layout or "n/a")
-        if tensor.flags:
-            self._field("flags", ", ".join(tensor.flags))
+        for at, flag in enumerate(tensor.flags):
+            self._field("" if at else "flags", flag, FLAGS.get(flag, ""))
         self._title("autograd")
         self._field("requires_grad", yes_no(tensor.requires_grad))
-        self._field("is_leaf", yes_no(tensor.is_leaf), "made by you, not by an operation that autograd follows")
+        self._field("is_leaf", yes_no(tensor.is_leaf), LEAF[tensor.is_leaf] if tensor.is_leaf is not None else "")
         self._field("grad_fn", tensor.grad_fn or "none", "the operation that backward undoes" if tensor.grad_fn else "")
         self._field(
             "version",
@@ -112,9 +128,45 @@ class Inspection:
         self._pieces = [
             (f" storage of {format_bytes(storage.bytes)} on {show(storage.device, self._glyphs)}\n", "bold $strong")
         ]
+        self._findings(storage.id, None)
         self._title("what it is")
         self._storage(storage, None)
         return content(self._pieces)
+
+    def of_group(self, group: Group, room: int) -> Content:
+        """A group of the table: how much of what, and its largest tensors."""
+        self._room = room
+        rows = self._rows
+        tensors = [tensor for tid in rows.members.get(group.key, ()) if (tensor := rows.tensor(tid)) is not None]
+        size, whole = rows.group_bytes(group.key), rows.accounts.totals.bytes
+        self._pieces = [(f" {show(group.key, self._glyphs)}\n", "bold $strong")]
+        self._pieces.append((f" a group by {rows.view.group_by}: enter opens it\n", "$dim"))
+        self._title("what is in it")
+        self._field("tensors", str(len(tensors)))
+        storages = {tensor.storage for tensor in tensors} - {None}
+        share = f"{format_bytes(size)}  {short_share(size / whole if whole else None)} of all"
+        self._field("on storages", str(len(storages)), "one that other groups lie on too counts in each of them")
+        self._field("of bytes", share)
+        for name, count in Counter(tensor.category for tensor in tensors).most_common():
+            glyph = self._glyphs.category.get(name, "?")
+            self._pieces.append((f" {glyph} {name:<{LABEL - 2}}", f"$cat-{name}"))
+            self._pieces.append((f"{tensors_text(count)}\n", ""))
+        self._title("its largest")
+        for tensor in nlargest(MATES, tensors, key=lambda tensor: tensor.bytes or 0):
+            self._pieces.append((f" {format_bytes(tensor.bytes):>10}  ", "$dim"))
+            self._pieces.append((f"{show(name_text(tensor), self._glyphs)}\n", ""))
+        return content(self._pieces)
+
+    def _findings(self, storage: int | None, tensor: int | None) -> None:
+        """What the findings say of it."""
+        for finding in self._feed.findings:
+            if storage not in finding.storages and tensor not in finding.tensors:
+                continue
+            sign = "" if finding.severity == "note" else f"{self._glyphs.warn} "
+            style = "" if finding.severity == "note" else "bold $warning"
+            for at, text in enumerate((f"{sign}{finding.title}.", finding.advice)):
+                for line in wrap(show(text, self._glyphs), max(self._room - 2, 20)):
+                    self._pieces.append((f" {line}\n", "" if at else style))
 
     def _storage(self, storage: Storage, apart_from: int | None) -> None:
         account = self._rows.accounts.account(storage.id)
@@ -153,13 +205,13 @@ class Inspector(VerticalScroll, can_focus=False):
     Inspector Static { height: auto; }
     """
 
-    def __init__(self, rows: Rows, glyphs: Glyphs) -> None:
-        """Look things up in `rows`."""
+    def __init__(self, rows: Rows, feed: Feed, glyphs: Glyphs) -> None:
+        """Look things up in `rows` and `feed`."""
         super().__init__()
-        self._inspection = Inspection(rows, glyphs)
+        self._inspection = Inspection(rows, feed, glyphs)
         self._text = Static("", markup=False)
         self._shown: object = None
-        self._record: Tensor | Storage | None = None
+        self._record: Tensor | Storage | Group | None = None
         self._written = 0
 
     def compose(self) -> Iterator[Static]:
@@ -175,10 +227,12 @@ class Inspector(VerticalScroll, can_focus=False):
     def _room(self) -> int:
         return max((self.size.width or 46) - 1, 24)
 
-    def show_record(self, record: Tensor | Storage | None) -> None:
-        """Tell of a tensor or a storage; None says how to choose one."""
+    def show_record(self, record: Tensor | Storage | Group | None) -> None:
+        """Tell of a tensor, a storage or another group; None says how to choose one."""
         if isinstance(record, Tensor):
             self._text.update(self._inspection.of_tensor(record, self._room()))
+        elif isinstance(record, Group):
+            self._text.update(self._inspection.of_group(record, self._room()))
         elif record is not None:
             self._text.update(self._inspection.of_storage(record, self._room()))
         else:

@@ -57,7 +57,7 @@ class StatusLine(Static):
             self.update(line)
 
 
-def findings(feed: Feed, glyphs: Glyphs) -> list[Piece]:
+def findings(feed: Feed, glyphs: Glyphs, room: int) -> list[Piece]:
     """How many findings there are, and the key to them; the sign before them says that some are more than notes."""
     count = len(feed.findings)
     if not count:
@@ -65,7 +65,7 @@ def findings(feed: Feed, glyphs: Glyphs) -> list[Piece]:
     words = "1 finding" if count == 1 else f"{count} findings"
     grave = any(finding.severity != "note" for finding in feed.findings)
     said = (f"{glyphs.warn} {words}", "bold $warning") if grave else (words, "")
-    return [said, (" (2)", "$dim")]
+    return [said, (" (2)" if room >= NARROW else "", "$dim")]
 
 
 def status(feed: Feed, now: float, glyphs: Glyphs, room: int) -> Content:
@@ -94,7 +94,7 @@ def status(feed: Feed, now: float, glyphs: Glyphs, room: int) -> Content:
     if not sample.coverage.complete:
         right.append([(f"{glyphs.warn} incomplete", "bold $warning"), (" (w)", "$dim")])
     if feed.judged is not None:
-        right.append(findings(feed, glyphs))
+        right.append(findings(feed, glyphs, room))
     over = sample.cost.share > sample.cost.budget * 1.5
     if feed.ended is None:
         right.append(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from textual.events import Click
 from textual.widgets import Static
 
+from tensortui.analysis.findings import Finding
 from tensortui.ui.markup import Piece, cells, spread
 
 SCREENS = ("Tensors", "Findings")
@@ -22,13 +25,28 @@ class TabBar(Static):
     def __init__(self, current: str) -> None:
         """Show every screen, of which `current` is open."""
         super().__init__("", markup=False)
-        self._tabs: list[list[Piece]] = [
-            [(f" {at} {name} ", "bold reverse $primary" if name == current else "$dim")]
-            for at, name in enumerate(SCREENS, 1)
-        ]
+        self._current = current
+        self._found: Sequence[Finding] = ()
+        self._tabs: list[list[Piece]] = []
+
+    def tell(self, found: Sequence[Finding]) -> None:
+        """Say beside their screen how many findings there are."""
+        if found is not self._found:
+            self._found = found
+            self._paint()
 
     def on_resize(self) -> None:
         """Fit the new width."""
+        self._paint()
+
+    def _paint(self) -> None:
+        grave = any(finding.severity != "note" for finding in self._found)
+        counts = {"Findings": f"({len(self._found)}) " if self._found else ""}
+        self._tabs = []
+        for at, name in enumerate(SCREENS, 1):
+            style = "bold reverse $primary" if name == self._current else "$dim"
+            count = (counts.get(name, ""), style if name == self._current else "bold $warning" if grave else "")
+            self._tabs.append([(f" {at} {name} ", style), count])
         self.update(spread(self._tabs, [hint for _, hint in HINTS], self.size.width, gap=" "))
 
     async def on_click(self, event: Click) -> None:

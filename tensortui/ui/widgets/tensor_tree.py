@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from rich.segment import Segment
@@ -21,7 +21,7 @@ from tensortui.model import CATEGORIES, Change, Sample, Storage, Tensor
 from tensortui.ui.arranging import Arranging
 from tensortui.ui.columns import BY_KEY, COLUMNS, GAP, NAME, Layout, lay_out
 from tensortui.ui.glyphs import Glyphs
-from tensortui.ui.groups import STORAGE, View
+from tensortui.ui.groups import STORAGE, Group, View
 from tensortui.ui.lines import Lines
 from tensortui.ui.ordering import Steps
 from tensortui.ui.rows import SMALL, Rows
@@ -116,6 +116,7 @@ class TensorTree(ScrollView, can_focus=True):
         self._wanted: tuple[str, Any] | None = None  # the row the user chose
         self._held: tuple[str, Any] | None = None  # the row under the cursor
         self._news: Change | None = None  # what is marked, since the sample before
+        self._before: Mapping[int, Tensor] = {}  # the tensors of the sample before
         self._marked_until = 0.0
         self._styles: dict[str, Style] = {}
         self._arranging = Arranging(rows)
@@ -139,8 +140,11 @@ class TensorTree(ScrollView, can_focus=True):
         gone = news.gone if news is not None else frozenset()
         ghosts = [tensor for tensor in self.visible_tensors() if tensor.id in gone]
 
+        before = self.rows.sample
+
         def update() -> Steps:
             yield from self.rows.update(sample, accounts, change, ghosts)
+            self._before = before.tensors if before is not None else {}
             self._news, self._marked_until = news, self._clock() + MARK_SECONDS
 
         self._large = max(len(sample.tensors), len(sample.storages)) > SMALL
@@ -239,6 +243,12 @@ class TensorTree(ScrollView, can_focus=True):
         return self.rows.sample.storages.get(key)
 
     @property
+    def group(self) -> Group | None:
+        """The group, other than a storage, whose header is under the cursor."""
+        key = self._key(self.row)
+        return None if key is None or self.rows.view.group_by == STORAGE else Group(key)
+
+    @property
     def row(self) -> int | None:
         """The row under the cursor."""
         return self.rows.order[self.cursor] if 0 <= self.cursor < len(self.rows.order) else None
@@ -311,7 +321,13 @@ class TensorTree(ScrollView, can_focus=True):
         news = self._news
         if news is None:
             return ""
-        return "gone" if tid in news.gone else "new" if tid in news.new else "changed" if tid in news.changed else ""
+        if tid in news.gone or tid in news.new:
+            return "gone" if tid in news.gone else "new"
+        if tid not in news.changed:
+            return ""
+        # An optimizer step changes every parameter in place: a mark at each would tell nothing that `ver` does not.
+        old, new = self._before.get(tid), self.rows.tensor(tid)
+        return "changed" if old is None or new is None or _reads_otherwise(old, new) else ""
 
     def render_line(self, y: int) -> Strip:
         """Draw one line of the screen."""
@@ -322,6 +338,8 @@ class TensorTree(ScrollView, can_focus=True):
             return self._strip(pieces, base + self._style("header"), cells)
         at = self._top + y - 1
         if at >= len(self.rows.order):
+            if y == 2 and not self.rows.order and self.rows.sample is not None:
+                return self._strip([(f"  {self.lines.nothing()}", "dim")], base, cells)
             return Strip.blank(cells, base)
         row = self.rows.order[at]
         pieces = self.lines.row(row, self._layout, self._mark_of(row) if row >= 0 else "")
@@ -459,3 +477,10 @@ class TensorTree(ScrollView, can_focus=True):
             if x < right:
                 return column.key
         return None
+
+
+def _reads_otherwise(old: Tensor, new: Tensor) -> bool:
+    """Whether a line of the table says something else than the count of in-place changes."""
+    return (old.names, old.shape, old.strides, old.offset, old.dtype, old.storage, old.category, old.grad_fn) != (
+        new.names, new.shape, new.strides, new.offset, new.dtype, new.storage, new.category, new.grad_fn
+    )  # fmt: skip

@@ -37,9 +37,9 @@ def lines(totals: Totals, glyphs: Glyphs, room: int) -> Content:
     first: list[list[Piece]] = [
         [
             (f" {format_count(totals.tensors)}", "bold $strong"),
-            (" tensors on ", ""),
+            (" tensor on " if totals.tensors == 1 else " tensors on ", ""),
             (format_count(totals.storages), "bold $strong"),
-            (" storages, ", ""),
+            (" storage, " if totals.storages == 1 else " storages, ", ""),
             (format_bytes(totals.bytes), "bold $strong"),
         ]
     ]
