@@ -16,6 +16,7 @@ _UNSAFE = re.compile(
 _DIGITS = re.compile(r"\d+")
 _NUMBER_CELLS = 12
 _LEAST_WORD = 5
+_COMMON = ("weight", "bias")
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\x1b": "\\e"}
 
 
@@ -99,6 +100,8 @@ def _initial(word: str, cells: int, ellipsis: str) -> str:
 def _shorter(path: str, ellipsis: str) -> Iterator[tuple[str, str]]:
     """A dotted path before its last word, and that word, shorter and shorter; words with numbers in them stay."""
     words = path.removesuffix(".grad").split(".")
+    if len(words) > 1 and words[-1] in _COMMON:
+        words[-2:] = [".".join(words[-2:])]  # alone it would tell nothing
     words[-1] += path[len(path.removesuffix(".grad")) :]
     last = len(words) - 1
     kept = [at for at, word in enumerate(words) if at == last or any(map(str.isdigit, word))]

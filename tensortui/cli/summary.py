@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tensortui.analysis.text import safe
@@ -44,14 +45,21 @@ def coverage_line(coverage: Mapping[str, Any]) -> str:
     return "not every tensor was seen: " + "; ".join(safe(reason) for reason in coverage["reasons"])
 
 
+def distinct_names(names: Iterable[str]) -> list[str]:
+    """Return each name once, with how often it is there; what autograd saved comes behind what variables lead to."""
+    counts = Counter(map(safe, names))
+    ordered = sorted(counts, key=lambda name: " saved by " in name)
+    return [name if counts[name] == 1 else f"{counts[name]} x {name}" for name in ordered]
+
+
 def largest_storages(document: Mapping[str, Any], width: int) -> list[str]:
     """Return a table of the largest storages and the names of what is on them."""
     tensors = {tensor["id"]: tensor for tensor in document["tensors"]}
     storages = sorted(document["storages"], key=lambda storage: -(storage["bytes"] or 0))
     rows = []
     for storage in storages[:LARGEST]:
-        names = [name for each in storage["tensors"] for name in tensors[each]["names"]]
-        shown = ", ".join(safe(name) for name in names[:NAMES_SHOWN]) or "(no name)"
+        names = distinct_names(name for each in storage["tensors"] for name in tensors[each]["names"])
+        shown = ", ".join(names[:NAMES_SHOWN]) or "(no name)"
         more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
         rows.append(
             (

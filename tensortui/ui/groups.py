@@ -218,7 +218,7 @@ class Groups:
             self.bundles.pop(row, None)
 
     def _sorted(self, rows: list[int]) -> list[int]:
-        """The tensors of a group in the order of the table; what autograd saved of a storage comes behind its owner."""
+        """The tensors of a group in the order of the table; on a storage views come behind what they are views of."""
         if len(rows) < 2:
             return rows
         value = BY_KEY[self.view.sort_by].sort
@@ -226,7 +226,7 @@ class Groups:
         tensors.sort(key=_tie)
         tensors.sort(key=value, reverse=self.view.reverse)
         if self.view.group_by == STORAGE:
-            tensors.sort(key=is_saved_view)
+            tensors.sort(key=lambda tensor: ("view" in tensor.flags) + 2 * is_saved_view(tensor))
         return [tensor.id for tensor in tensors]
 
     def _bundled(self, rows: list[int]) -> list[int]:

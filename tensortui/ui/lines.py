@@ -123,11 +123,13 @@ class Lines:
         together = len(self.rows.bundles.get(tensor.id, ()))
         count = f"{together} x " if together else ""
         more = more_names(tensor, self.glyphs)
+        if more and width(name_text(tensor)) + len(more) > cells - len(lead):
+            more = f" {self.glyphs.equals}{len(tensor.names) - 1}"
         room = cells - len(lead) - len(count) - len(more)
         name = shorten(show(name_text(tensor), self.glyphs), room, ellipsis=self.glyphs.ellipsis)
         left = room - width(name) - 2
-        if left < LEAST_WORDS:
-            words = ""
+        if left < LEAST_WORDS or (width(words) > left and "view" not in tensor.flags):
+            words = ""  # half a number of views would be another one
         tail = f"  {truncate(words, left, ellipsis=self.glyphs.ellipsis)}" if words else ""
         text = pad(tail, max(cells - len(lead) - len(count) - width(name) - len(more), 0))
         return [(lead, "dim"), (count, ""), (name + more, style), (text, "dim")]
@@ -174,7 +176,8 @@ class Lines:
         else:
             pieces.append((tensors_text(whole), "dim"))
         if views := sum("view" in tensor.flags for tensor in tensors):
-            pieces.append((f", {'one a view' if views == 1 else f'{views} of them views'}", "dim"))
+            words = f"{'a' if len(tensors) == 1 else 'one a'} view" if views == 1 else f"{views} of them views"
+            pieces.append((f", {words}", "dim"))
         names = sum(len(tensor.names) for tensor in tensors)
         if names > len(tensors):
             pieces.append((f", {names} names", "dim"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tensortui.model import Tensor
+from tensortui.ui.columns import dims_text
 from tensortui.ui.rows import Rows
 
 MOST_MATES = 256  # on a storage with more tensors than this nobody looks for the base of one
@@ -42,7 +43,7 @@ def relation(tensor: Tensor, rows: Rows) -> str:
         if len(bases) != 1:
             return ""
         (base,) = bases
-        return f"view of {base.names[0]}" if base.names else f"view of #{base.id}"
+        return f"view of {base.names[0] if base.names else dims_text(base.shape)}"
     views = [mate for mate in mates if "view" in mate.flags]
     alone = "base-only" in tensor.flags
     if not views or (len(views) < len(mates) and not alone):

@@ -158,6 +158,7 @@ LAYERS = "model.layers.{}.self_attn.in_proj_weight"
 @pytest.mark.parametrize("cells", [22, 28, 34])
 def test_a_shortened_name_keeps_what_tells_it_from_its_siblings(form, cells):
     names = [form.format(layer) for layer in range(120)] + [form.replace("in_proj", "out_proj").format(3)]
+    names += [form.replace("in_proj_weight", f"{word}.weight").format(3) for word in ("up", "down", "gate")]
     short = [shorten(name, cells) for name in names]
     assert len(set(short)) == len(names)
     assert all(width(name) <= cells for name in short)
@@ -173,6 +174,7 @@ def test_a_shortened_name_keeps_what_tells_it_from_its_siblings(form, cells):
         ("exp_avg_sq of model.layers.3.self_attn.in_proj_weight", 28, "ex…sq of …3…in_proj_weight"),
         ("row @ step() some/folder/train.py:47", 22, "row @ step() some/fol…"),
         ("a_variable_with_a_long_name @ f() a.py:1", 20, "a_variable_wi… @ f(…"),
+        ("exp_avg of model.layers.11.mlp.down.weight", 22, "ex…vg of …11…dow…eight"),
         ("mat2 saved by AddmmBackward0", 20, "mat2 saved by Addmm…"),
         ("x" * 50, 10, "xxx…xxxxxx"),
     ],

@@ -14,6 +14,7 @@ from tensortui.attach import attach, find_endpoint
 from tensortui.attach.region import poll
 from tensortui.cli.progress import words
 from tensortui.cli.snapshot import read_document
+from tensortui.cli.summary import distinct_names
 from tensortui.sources.live import LiveSource
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -45,6 +46,11 @@ def test_without_json_it_is_a_summary(tensortui: Run, trainer: subprocess.Popen[
     assert lines[0].startswith(f"process {trainer.pid}  ")
     assert any(line.startswith("by category") and "parameter 8.12 KiB" in line for line in lines)
     assert any(line.endswith("model.weight") and "parameter" in line for line in lines)
+
+
+def test_the_summary_says_a_name_once_and_what_autograd_saved_last() -> None:
+    names = ["mat2 saved by AddmmBackward0", "fc.weight", "mat2 saved by AddmmBackward0", "tied"]
+    assert distinct_names(names) == ["fc.weight", "tied", "2 x mat2 saved by AddmmBackward0"]
 
 
 def test_nothing_is_left_in_the_process(tensortui: Run, trainer: subprocess.Popen[str]) -> None:

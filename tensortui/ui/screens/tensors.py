@@ -218,8 +218,8 @@ class TensorsScreen(Screen[None]):
         hint.set_class(bool(self._error), "-shown")
         if self._error:
             meanwhile = f"the rows are those of {self._filter_before!r}" if self._filter_whole else "all rows stay"
-            why = f"{self._error.rstrip('.')}; until it is understood {meanwhile} (esc leaves it so)"
-            hint.update(f"{self.glyphs.warn} {show(why, self.glyphs)}")
+            error = self._error if self._error.endswith((".", "?")) else f"{self._error}."
+            hint.update(f"{self.glyphs.warn} {show(error, self.glyphs)} Meanwhile {show(meanwhile, self.glyphs)}.")
 
     def _show_details(self) -> None:
         if self.has_class("-inspect"):
