@@ -138,6 +138,17 @@ class Layout:
         """The width of one column's cell."""
         return self.name if column.key == "name" else column.width
 
+    def column_at(self, x: int) -> str | None:
+        """The key of the column whose title stands at `x`; the storage column sorts by its bytes."""
+        right = self.storage
+        if x < right:
+            return "bytes"
+        for column in (NAME, *self.columns):
+            right += self.cell_width(column) + GAP
+            if x < right:
+                return column.key
+        return None
+
 
 def storage_width(bar: int) -> int:
     """A mark, an arrow, the bytes, the bar; the share in numbers where there is plenty of room."""

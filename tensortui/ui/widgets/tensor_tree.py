@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from rich.segment import Segment
@@ -19,14 +19,13 @@ from textual.strip import Strip
 from tensortui.analysis.accounting import Accounts
 from tensortui.model import CATEGORIES, Change, Sample, Storage, Tensor
 from tensortui.ui.arranging import Arranging
-from tensortui.ui.columns import BY_KEY, COLUMNS, GAP, NAME, Layout, lay_out
+from tensortui.ui.columns import BY_KEY, COLUMNS, NAME, lay_out
 from tensortui.ui.glyphs import Glyphs
 from tensortui.ui.groups import STORAGE, Group, View
 from tensortui.ui.lines import Lines
+from tensortui.ui.marks import Marks
 from tensortui.ui.ordering import Steps
 from tensortui.ui.rows import SMALL, Rows
-
-MARK_SECONDS = 2.0
 
 
 class TensorTree(ScrollView, can_focus=True):
@@ -109,15 +108,12 @@ class TensorTree(ScrollView, can_focus=True):
         self.rows = rows
         self.lines = Lines(rows, glyphs)
         self.cursor = 0
-        self._clock = clock
         self._layout = lay_out(80)
         self._pan = 0
         self.chosen: tuple[str, ...] = ()
         self._wanted: tuple[str, Any] | None = None  # the row the user chose
         self._held: tuple[str, Any] | None = None  # the row under the cursor
-        self._news: Change | None = None  # what is marked, since the sample before
-        self._before: Mapping[int, Tensor] = {}  # the tensors of the sample before
-        self._marked_until = 0.0
+        self._marks = Marks(clock)
         self._styles: dict[str, Style] = {}
         self._arranging = Arranging(rows)
         self._large = False
@@ -144,8 +140,7 @@ class TensorTree(ScrollView, can_focus=True):
 
         def update() -> Steps:
             yield from self.rows.update(sample, accounts, change, ghosts)
-            self._before = before.tensors if before is not None else {}
-            self._news, self._marked_until = news, self._clock() + MARK_SECONDS
+            self._marks.begin(news, before)
 
         self._large = max(len(sample.tensors), len(sample.storages)) > SMALL
         self._arranging.update(update)
@@ -185,9 +180,8 @@ class TensorTree(ScrollView, can_focus=True):
 
     def expire_marks(self) -> None:
         """Take the marks off when their moment is over, and the rows of tensors that are gone."""
-        if self._news is None or self._clock() < self._marked_until:
+        if not self._marks.expire():
             return
-        self._news = None
         self.refresh()
         if self.rows.ghosts:
             self._arranging.update(self.rows.drop_ghosts)
@@ -317,18 +311,6 @@ class TensorTree(ScrollView, can_focus=True):
             self._styles[name] = style
         return style
 
-    def _mark_of(self, tid: int) -> str:
-        news = self._news
-        if news is None:
-            return ""
-        if tid in news.gone or tid in news.new:
-            return "gone" if tid in news.gone else "new"
-        if tid not in news.changed:
-            return ""
-        # An optimizer step changes every parameter in place: a mark at each would tell nothing that `ver` does not.
-        old, new = self._before.get(tid), self.rows.tensor(tid)
-        return "changed" if old is None or new is None or _reads_otherwise(old, new) else ""
-
     def render_line(self, y: int) -> Strip:
         """Draw one line of the screen."""
         cells = self.size.width
@@ -342,7 +324,7 @@ class TensorTree(ScrollView, can_focus=True):
                 return self._strip([(f"  {self.lines.nothing()}", "dim")], base, cells)
             return Strip.blank(cells, base)
         row = self.rows.order[at]
-        pieces = self.lines.row(row, self._layout, self._mark_of(row) if row >= 0 else "")
+        pieces = self.lines.row(row, self._layout, self._marks.of(self.rows.tensor(row)) if row >= 0 else "")
         if at == self.cursor:
             base += self._style("cursor" if self.has_focus else "cursor-blurred")
         return self._strip(pieces, base, cells)
@@ -456,7 +438,7 @@ class TensorTree(ScrollView, can_focus=True):
     def on_click(self, event: Click) -> None:
         """Header: sort by the column. Row: the cursor; on the arrow, or twice: open."""
         if event.y == 0:
-            column = self._column_at(event.x)
+            column = self._layout.column_at(event.x)
             if column is not None:
                 self.sort_by(column)
             return
@@ -466,21 +448,3 @@ class TensorTree(ScrollView, can_focus=True):
         self._move_to(at)
         if event.chain == 2 or (self.rows.order[at] < 0 and event.x < 4):
             self.action_enter()
-
-    def _column_at(self, x: int) -> str | None:
-        layout: Layout = self._layout
-        right = layout.storage
-        if x < right:
-            return "bytes"
-        for column in (NAME, *layout.columns):
-            right += layout.cell_width(column) + GAP
-            if x < right:
-                return column.key
-        return None
-
-
-def _reads_otherwise(old: Tensor, new: Tensor) -> bool:
-    """Whether a line of the table says something else than the count of in-place changes."""
-    return (old.names, old.shape, old.strides, old.offset, old.dtype, old.storage, old.category, old.grad_fn) != (
-        new.names, new.shape, new.strides, new.offset, new.dtype, new.storage, new.category, new.grad_fn
-    )  # fmt: skip
