@@ -1,4 +1,4 @@
-"""What is marked in the table for a moment: tensors that are new, read otherwise, or have gone since the last sample."""
+"""What the table marks for a moment: tensors that are new, read otherwise, or have gone since the sample before."""
 
 from __future__ import annotations
 
