@@ -24,6 +24,7 @@ from tensortui.sources.protocol import Source
 from tensortui.ui import glyphs
 from tensortui.ui.commands import Commands
 from tensortui.ui.feed import Feed
+from tensortui.ui.key_order import Keys, Passed
 from tensortui.ui.lines import show
 from tensortui.ui.screens.confirm import ConfirmScreen
 from tensortui.ui.screens.failed import FailedScreen
@@ -32,7 +33,6 @@ from tensortui.ui.screens.help import HelpScreen
 from tensortui.ui.screens.picker import PickerScreen
 from tensortui.ui.screens.tensors import TensorsScreen
 from tensortui.ui.theme import DARK, LIGHT, THEMES
-from tensortui.ui.typing import Keys, Passed
 from tensortui.ui.widgets.tensor_tree import TensorTree
 
 KEY_SECONDS = 0.5  # so long the next key waits at most for the one before
