@@ -124,7 +124,8 @@ def test_marks(snap_compare: Any) -> None:
         assert before is not None
         ids = [row for row in app.screen.rows.order if row >= 0]
         new = tensor(900, None, ["batch @ step() train.py:41"], (5000, 4096))
-        changed = [replace(before.tensors[tid], version=13) for tid in ids[4:9]]
+        stepped = [replace(before.tensors[tid], version=13) for tid in ids[4:9]]
+        changed = [*stepped[:2], *(replace(each, category="saved") for each in stepped[2:])]
         app.feed.source.queue.put_nowait(after(before, new=[new], gone=ids[10:12], changed=changed))  # type: ignore
         while app.feed.sample is before:
             await pilot.pause(0.01)

@@ -42,12 +42,12 @@ SAMPLE_SECONDS = 1.0
 KEYS = (
     ("f", "filter"),
     ("/", "search"),
-    ("2", "findings"),
     ("s", "sort"),
     ("b", "group"),
     ("enter", "open"),
     ("i", "details"),
     ("q", "quit"),
+    ("2", "findings"),
     ("space", "pause"),
     ("c", "columns"),
     ("y", "copy"),
