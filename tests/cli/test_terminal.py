@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -92,6 +93,13 @@ def test_attach_looks_at_a_running_process_and_leaves_it_running(
 ) -> None:
     terminal.start(f"{sys.executable} -m tensortui attach {trainer.pid}", width=120, height=30)
     terminal.wait_for(r"model\.weight")
+    terminal.press("f", "name~outputs", "Enter")  # without a pause: none of it may run as a command
+    terminal.wait_for(r"filter name~outputs .* 0 of \d+ shown")
+    terminal.wait_for("no tensor passes this filter: esc clears it")
+    trainer.send_signal(signal.SIGSTOP)
+    terminal.wait_for(rf"stopped \(SIGSTOP\): kill -CONT {trainer.pid}")
+    trainer.send_signal(signal.SIGCONT)
+    terminal.wait_for("live")
     terminal.press("q")
     terminal.wait_for(r"^code 0$")
     assert trainer.poll() is None
