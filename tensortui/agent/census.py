@@ -168,6 +168,11 @@ class Census:
         known = self._by_pyid.get(id(tensor))
         return known if known is not None and known.ref() is tensor else None
 
+    def at(self, pyid: int) -> Optional[Tracked]:
+        """Return the entry of the live tensor whose Python object lies at an address, or None where none is known."""
+        known = self._by_pyid.get(pyid)
+        return known if known is not None and known.ref() is not None else None
+
     def adopt(self, ref: "weakref.ref[Any]") -> Optional[Tracked]:
         """Track the tensor behind `ref`, which must have `dead.append` as its callback."""
         tensor = ref()

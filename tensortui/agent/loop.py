@@ -26,7 +26,9 @@ class Agent:
         """Open the socket; raises OSError where that is impossible."""
         self._idle_exit = float(options.get("idle_exit", 30.0))
         self._governor = Governor(float(options.get("budget", 0.01)))
-        self._server = Server(list(options["path"]), str(options.get("token") or ""), self._handle)
+        self._server = Server(
+            list(options["path"]), str(options.get("token") or ""), self._handle, self._governor.budget
+        )
         self._answers = Answers(str(options.get("version", "")), self._governor, self._server)
         self._workshop: Optional[Workshop] = None
         self._stop = ""

@@ -51,7 +51,7 @@ def discover(context: Context) -> Work:
     yield from frames.name_all(True)
     optimizers = roles.Optimizers(context, kinds, wrappers)
     yield from optimizers.name_groups()
-    yield from roles.gradients(context, base)
+    yield from roles.Gradients(context, base).name_all()
     yield from optimizers.name_states()
     context.reasons += filter(None, (context.census.withheld, wrappers.reason()))
     if walk.partial:
@@ -69,7 +69,7 @@ def discover_recent(context: Context) -> Work:
     walk = Walk(context, kinds, _leaf_reader(context, base), Wrappers(context, kinds, base))
     frames = Frames(walk, kinds, [])
     yield from frames.name_all(False)
-    yield from roles.gradients(context, base)
+    yield from roles.Gradients(context, base).name_all()
     yield from frames.name_all(True)
 
 

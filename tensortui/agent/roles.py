@@ -1,5 +1,6 @@
 """Tensors by their role: optimizer state by its parameter, gradients, and modules that no variable leads to."""
 
+import sys
 from functools import partial
 from itertools import chain, count, islice
 from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
@@ -7,7 +8,8 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 from tensortui.agent import containers, labels
 from tensortui.agent.census import SEPARATOR, Context, Tracked, WeakBag, Work
 from tensortui.agent.containers import TENSOR, WRAPPER, Entries, Kinds
-from tensortui.agent.guard import Alone
+from tensortui.agent.gradients import GradientPointers, RestReader
+from tensortui.agent.guard import Alone, Backward, DisturbedError
 from tensortui.agent.rows import cell
 from tensortui.agent.walk import Root, Walk
 from tensortui.agent.wrappers import Wrappers
@@ -199,33 +201,48 @@ def _module_entries(ref: Any) -> Optional[Entries]:
     return None if module is None else containers.module_entries(module)
 
 
-def gradients(context: Context, base: type) -> Work:
-    """Name the gradients of all leaves. `.grad` is never read from a tensor that is not a leaf: that warns."""
-    requires_grad = base.__dict__["requires_grad"].__get__
-    is_leaf = base.__dict__["is_leaf"].__get__
-    grad = base.__dict__["grad"].__get__
-    plain: Any = context.torch._C.DisableTorchFunctionSubclass
-    todo = list(context.census.by_id.values())
-    yield
-    while todo:
-        with Alone() as alone, plain():
-            while todo and not alone.over():
-                for tracked in todo[-CHUNK:]:
-                    row = tracked.row
-                    if row is not None and not (cell(row, REQUIRES_GRAD) and cell(row, IS_LEAF)):
-                        continue
-                    tensor = tracked.ref()
-                    if tensor is None:
-                        continue
-                    try:
-                        found = grad(tensor) if requires_grad(tensor) and is_leaf(tensor) else None
-                    except Exception:
-                        found = None
-                    del tensor
-                    held = context.track(found) if found is not None else None
-                    del found
-                    if held is not None:
-                        owner = name_of(context, tracked)
-                        context.note(held, owner + ".grad" if owner else None, GRADIENT)
-                del todo[-CHUNK:]
+class Gradients:
+    """Names the gradients of all leaves."""
+
+    def __init__(self, context: Context, base: type) -> None:
+        """Prepare a pass, after the parameters have got their names."""
+        self._context = context
+        memory = context.census.memory
+        if "gradients" not in memory:
+            memory["gradients"] = GradientPointers(context.torch)
+        self._pointers: GradientPointers = memory["gradients"]
+        self._rest = RestReader(context.torch, base, Backward(sys.modules))
+
+    def name_all(self) -> Work:
+        """Name them; where they are not where they should be, only those of a target at rest are found."""
+        todo = list(self._context.census.by_id.values())
         yield
+        while todo:
+            with Alone() as alone:
+                while todo and not alone.over():
+                    some = [one for one in todo[-CHUNK:] if _may_have_one(one)]
+                    del todo[-CHUNK:]
+                    self._name(some)
+            yield
+
+    def _name(self, leaves: List[Tracked]) -> None:
+        unknown: List[Optional[int]] = [None] * len(leaves)
+        places = self._pointers.of([one.pyid for one in leaves]) if self._pointers.usable else unknown
+        for leaf, place in zip(leaves, places):
+            held = None if place == 0 else self._context.census.at(place) if place else self._at_rest(leaf)
+            if held is not None:
+                owner = name_of(self._context, leaf)
+                self._context.note(held, owner + ".grad" if owner else None, GRADIENT)
+
+    def _at_rest(self, leaf: Tracked) -> Optional[Tracked]:
+        tensor = leaf.ref()
+        try:
+            found = self._rest.read(tensor) if tensor is not None else None
+        except DisturbedError:
+            return None
+        return self._context.track(found) if found is not None else None
+
+
+def _may_have_one(tracked: Tracked) -> bool:
+    row = tracked.row
+    return tracked.ref() is not None and (row is None or bool(cell(row, REQUIRES_GRAD) and cell(row, IS_LEAF)))

@@ -7,6 +7,7 @@ from tensortui.agent import graph, names, nodes
 from tensortui.agent.census import Census, Context, Work
 from tensortui.agent.coverage import Coverage
 from tensortui.agent.enumerate import NO_LIMIT, Hook, Types, absorb, scan_generations
+from tensortui.agent.guard import QUIET
 from tensortui.agent.poolscan import PoolScanner
 from tensortui.agent.readings import Readings
 from tensortui.wire.messages import OTHER
@@ -85,6 +86,7 @@ class Sampler:
             self._types_at = now
             yield from self.types.refresh()
         nodes.DEPTHS.forget_dead()
+        QUIET.look()
         self.hook.look_if_small()
         yield from self.readings.bury()
         yield from absorb(self.hook, self.census)

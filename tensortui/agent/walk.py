@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 from tensortui.agent import containers, labels
-from tensortui.agent.census import Context, Tracked, WeakBag, Work
+from tensortui.agent.census import Context, WeakBag, Work
 from tensortui.agent.containers import (
     LEAF,
     LEARNED,
@@ -42,7 +42,7 @@ TRIES = 20  # of a root whose frame went on while it was looked at: rare, and wh
 CHECK_EVERY = 16  # entries between two looks at the clock
 
 Level = Tuple[str, Entries, int]  # name of what was opened, its entries, levels that may still be opened below
-Found = Tuple[Tracked, str, int]  # what a tensor is called, and its category
+Found = Tuple[Any, str, int]  # what a tensor is called, and its category
 Opener = Callable[[], Optional[Entries]]
 
 

@@ -1,10 +1,13 @@
 """Tensors that wrap others, such as DTensor: they are never watched themselves, but what they consist of is told."""
 
+import sys
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from tensortui.agent import containers, labels
 from tensortui.agent.census import Context
 from tensortui.agent.containers import TENSOR, WRAPPER, Kinds
+from tensortui.agent.gradients import RestReader
+from tensortui.agent.guard import Backward
 from tensortui.wire.messages import GRADIENT
 
 DEPTH = 3  # wrappers in wrappers
@@ -19,10 +22,7 @@ class Wrappers:
     def __init__(self, context: Context, kinds: Kinds, base: type) -> None:
         """Start with none."""
         self._kinds = kinds
-        self._plain: Any = context.torch._C.DisableTorchFunctionSubclass
-        self._requires_grad, self._is_leaf, self._grad = (
-            base.__dict__[name].__get__ for name in ("requires_grad", "is_leaf", "grad")
-        )
+        self._rest = RestReader(context.torch, base, Backward(sys.modules))
         self._names: Dict[int, str] = {}
         self._classes: List[str] = []
 
@@ -31,7 +31,7 @@ class Wrappers:
         self._meet(tensor, name + suffix)
         for way, part in self.within(tensor, name):
             yield way + suffix, part, category
-        gradient = self._gradient(tensor)
+        gradient = self._rest.read(tensor)
         if gradient is not None:
             for way, part in self.within(gradient, name + ".grad"):
                 yield way + suffix, part, GRADIENT
@@ -54,14 +54,6 @@ class Wrappers:
 
     def _tensors(self, entries: List[Part]) -> List[Part]:
         return [(key, value) for key, value in entries if self._kinds.of(value) >= TENSOR]
-
-    def _gradient(self, tensor: Any) -> Any:
-        """Return the gradient of a leaf. That of another tensor is never read: it warns."""
-        with self._plain():
-            try:
-                return self._grad(tensor) if self._requires_grad(tensor) and self._is_leaf(tensor) else None
-            except Exception:
-                return None
 
     def name_of(self, tensor: Any) -> Optional[str]:
         """Return the first name that this pass found for a wrapper."""

@@ -191,7 +191,7 @@ def test_a_dying_root_takes_the_frontier_with_it(agent):
             dropped.append([ref for ref in refs if ref() is not None])
 
     one.run(walker.walk([tracked], visit), during)
-    assert len(refs) >= 3
+    assert refs
     assert dropped == [[]]
     assert len(walker.seen) < 3000
 

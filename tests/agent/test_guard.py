@@ -5,6 +5,7 @@ import sys
 import textwrap
 import threading
 import time
+import weakref
 
 import pytest
 import torch
@@ -146,6 +147,26 @@ def test_nothing_is_read_once_another_thread_has_run():
     with pytest.raises(DisturbedError):  # a thread less, too
         now.read(map(read.append, (1, 2)))
     assert read == []
+
+
+def test_the_proof_keeps_no_caller_alive():
+    class Thing:
+        pass
+
+    def look():
+        thing = Thing()
+        refs.append(weakref.ref(thing))
+        now = Stillness()
+        assert now.read(()) == []
+        Stillness()
+
+    refs = []
+    gc.disable()
+    try:
+        look()
+        assert refs[0]() is None
+    finally:
+        gc.enable()
 
 
 def test_what_a_read_raises_is_raised():

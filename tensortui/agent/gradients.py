@@ -1,0 +1,115 @@
+"""Which tensor is the gradient of which, told without reading `.grad`.
+
+Reading `.grad` while another thread of the target is inside torch, where it goes without the interpreter lock, has
+crashed torch 2.13 (a count of references went wrong), also when no backward ran. So the pointers are followed in
+memory, by a system call that cannot fault, from a parameter to the Python object of its gradient. A gradient that has
+no Python object yet can only be had from torch: that is done where the target is at rest.
+"""
+
+from array import array
+from typing import Any, List, Optional, Tuple
+
+from tensortui.agent.guard import QUIET, Backward, DisturbedError, Stillness
+from tensortui.agent.poolscan import Memory, pairs
+
+WORD = 8
+SOUGHT = 40  # words of a C++ object in which a pointer is looked for
+LOWEST = 1 << 16
+
+
+class GradientPointers:
+    """Where torch keeps a tensor's gradient. `usable` is False where that is not certain."""
+
+    def __init__(self, torch: Any) -> None:
+        """Learn it from two small tensors of our own, gone again when this returns."""
+        self.usable = False
+        self._offsets: Tuple[int, ...] = ()  # from the Python object to the C++ one, its autograd data, the gradient
+        self._slot = 0  # from a C++ tensor to its Python object
+        try:
+            self._memory = Memory()
+            empty = torch._C._VariableFunctions.empty
+            tensor, gradient = empty(1, device="cpu", requires_grad=True), empty(1, device="cpu")
+            base = getattr(torch._C, "TensorBase", None) or torch._C._TensorBase
+            base.__dict__["grad"].__set__(tensor, gradient)
+            self.usable = self._learn(torch, tensor, gradient)
+        except Exception:
+            self.usable = False
+
+    def _learn(self, torch: Any, tensor: Any, gradient: Any) -> bool:
+        storage = torch._C._storage_id(gradient)
+        for pointer in (2 * WORD, 3 * WORD):
+            inner, outer = self._word(id(gradient) + pointer), self._word(id(tensor) + pointer)
+            words = self._words(inner)
+            if storage not in words or id(gradient) not in words:
+                continue
+            self._slot = words.index(id(gradient)) * WORD
+            for place, word in enumerate(self._words(outer)):
+                behind = self._words(word)
+                if inner in behind:
+                    self._offsets = (pointer, place * WORD, behind.index(inner) * WORD)
+                    return self.of([id(tensor), id(gradient)]) == [id(gradient), 0]
+        return False
+
+    def _word(self, address: int) -> int:
+        return (self._memory.words(address, 1) or [0])[0]
+
+    def _words(self, address: int) -> List[int]:
+        """Return the words at an address, as many as there are before memory that cannot be read."""
+        if address < LOWEST or address % WORD:
+            return []
+        buffer = array("Q", bytes(WORD * SOUGHT))
+        got = self._memory.read(pairs(range(address, address + WORD * SOUGHT, WORD), WORD), buffer)
+        return buffer.tolist()[: max(got, 0) // WORD]
+
+    def of(self, objects: List[int]) -> List[Optional[int]]:
+        """Return the address of the Python object of each tensor's gradient, given those of the tensors.
+
+        It is 0 where there is no gradient, and None where one has no Python object.
+        """
+        found = objects
+        for offset in self._offsets:
+            found = self._follow(found, offset)
+        wrapped = self._follow(found, self._slot)
+        # Before torch 2.10 the lowest bit tells that the C++ object keeps the Python object alive.
+        return [one & -WORD or (None if inner else 0) for inner, one in zip(found, wrapped)]
+
+    def _follow(self, addresses: List[int], offset: int) -> List[int]:
+        """Return the words that lie `offset` behind the addresses, 0 for an address that is none."""
+        likely = [one for one in addresses if one >= LOWEST and not one % WORD]
+        buffer = array("Q", bytes(WORD * len(likely)))
+        got = self._memory.read(pairs([one + offset for one in likely], WORD), buffer) if likely else 0
+        if got == WORD * len(likely):
+            words = dict(zip(likely, buffer))
+        else:
+            words = {one: self._word(one + offset) for one in likely}
+        return [words.get(one, 0) for one in addresses]
+
+
+class RestReader:
+    """Reads `.grad` from torch where the target has been at rest for a while."""
+
+    def __init__(self, torch: Any, base: type, backward: Backward) -> None:
+        """Look up what is needed; `base` is the class that all tensors derive from."""
+        self._plain: Any = torch._C.DisableTorchFunctionSubclass
+        self._requires_grad, self._is_leaf, self._grad = (
+            base.__dict__[name].__get__ for name in ("requires_grad", "is_leaf", "grad")
+        )
+        self._backward = backward
+
+    def read(self, tensor: Any) -> Any:
+        """Return the gradient of a leaf, None where there is none or it is not safe to ask. Only `Alone`.
+
+        That of a tensor which is no leaf is never asked for: it warns.
+        """
+        with self._plain():
+            now = Stillness()
+            try:
+                if not self._requires_grad(tensor) or not self._is_leaf(tensor):
+                    return None
+                if not QUIET.lasted() or self._backward.running(now):
+                    return None
+                return now.read(map(self._grad, (tensor,)))[0]
+            except DisturbedError:
+                raise
+            except Exception:
+                return None
