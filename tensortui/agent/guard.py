@@ -202,7 +202,7 @@ class Stillness:
 
     def __init__(self) -> None:
         """Note where every thread is now."""
-        self._frames: Dict[int, Any] = sys._current_frames()
+        self._frames: Dict[int, Any] = dict(sys._current_frames())
         self._me = _thread.get_ident()
         self._frames[self._me] = None  # our own frame leads to this object: it would keep all callers' variables alive
 

@@ -66,9 +66,6 @@ def steps_of(program):
     return [int(word) for word in program.ask().split()]
 
 
-@pytest.mark.xfail(
-    strict=False, reason="an agent that is detached while it reads /proc/self/maps leaves that file open"
-)
 def test_viewers_killed_at_random_moments(start, greet, wait_for):
     """50 viewers, two at a time, some of them the first and some not: no crash, no hang, no growth."""
     pytest.importorskip("torch")
@@ -81,7 +78,9 @@ def test_viewers_killed_at_random_moments(start, greet, wait_for):
 
     showed = 0
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        for _ in range(KILLS // AT_ONCE):
+        for turn in range(KILLS // AT_ONCE):
+            if turn == KILLS // AT_ONCE // 2:
+                middle = program.resident()
             moments = [rng.uniform(0, LONGEST) for _ in range(AT_ONCE)]
             showed += sum(pool.map(view, [program.pid] * AT_ONCE, moments))
             if rng.random() < 0.5:  # the next ones bring the agent anew; otherwise they find it there
@@ -95,8 +94,9 @@ def test_viewers_killed_at_random_moments(start, greet, wait_for):
     assert all(now > then for now, then in zip(steps_of(program), before, strict=True))  # which collects garbage too
     assert program.files() == files
     assert program.regions() <= AT_ONCE  # a viewer that finds another's call still under way takes a second one
-    print(f"{showed} of {KILLS} had the tensors on their screen; {program.resident() - resident} KiB more resident")
-    assert program.resident() - resident < 4096
+    grown, later = middle - resident, program.resident() - middle
+    print(f"{showed} of {KILLS} had the tensors on their screen; {grown} KiB, then {later} KiB more resident")
+    assert later < 4096  # the allocators take their fill at first: what goes on growing is a leak
 
     after = steps_of(program)
     wait_for(
@@ -105,6 +105,6 @@ def test_viewers_killed_at_random_moments(start, greet, wait_for):
 
     endpoint, sample = asyncio.run(sample_and_graph(program.pid))
     assert endpoint.fresh
-    names = {name for tensor in sample.tensors for name in tensor.names}
+    names = {name for tensor in sample.tensors.values() for name in tensor.names}
     assert {"model.0.weight", "model.2.bias"} <= names
     assert program.finish() == "LEFT {}"
