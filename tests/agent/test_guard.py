@@ -200,6 +200,32 @@ def test_a_recursion_too_deep_to_look_through_counts_as_a_backward():
         sys.setrecursionlimit(limit)
 
 
+def test_a_function_that_calls_the_engine_itself_counts_as_a_backward():
+    """Some libraries start a backward without the functions of torch.autograd."""
+    inside, go_on = threading.Event(), threading.Event()
+
+    def hook(grad):
+        inside.set()
+        go_on.wait(10)
+
+    def train():
+        x = torch.ones(3, requires_grad=True)
+        y = x * 2
+        y.register_hook(hook)
+        torch.autograd.Variable._execution_engine.run_backward(
+            (y.sum(),), (torch.ones(()),), False, False, (), allow_unreachable=True, accumulate_grad=True
+        )
+
+    thread = threading.Thread(target=train)
+    thread.start()
+    inside.wait(10)
+    with Alone():
+        seen = Backward(sys.modules).running(Stillness())
+    go_on.set()
+    thread.join()
+    assert seen
+
+
 UNPROTECTED = """
     import sys, threading, time, torch
     sys.path.insert(0, {here!r})

@@ -44,6 +44,40 @@ def test_exactly_the_live_objects_are_found(python: str, root: Path) -> None:
     assert (done.stdout, done.stderr) == ("\n", "")
 
 
+CHURN = """
+import collections, sys, threading, time, weakref
+sys.path.insert(0, {root!r})
+from tensortui.agent.poolscan import PoolScanner
+class Plain: pass
+sys.setswitchinterval(1e-5)
+scanner, over = PoolScanner(), []
+def churn():
+    while not over:
+        things = [Plain() for _ in range(300)]
+        for number in range(300): things[number] = Plain() if number % 3 else [1]
+threads = [threading.Thread(target=churn) for _ in range(3)]
+for one in threads: one.start()
+end, scans = time.monotonic() + 6, 0
+while time.monotonic() < end:
+    found = collections.deque()
+    for _ in scanner.scan([weakref.ref(Plain)], found, collections.deque()): pass
+    assert {{type(thing) for thing in (ref() for ref in found) if thing is not None}} <= {{Plain}}
+    scans += 1
+over.append(True)
+for one in threads: one.join()
+print(scans > 3, scanner.reason)
+"""
+
+
+def test_what_is_freed_while_it_is_looked_at_is_not_taken(root: Path) -> None:
+    """Threads are switched as often as possible: without the proof at the moment of taking this crashes."""
+    done = subprocess.run(
+        [sys.executable, "-X", "faulthandler", "-c", CHURN.format(root=str(root))],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == ("True \n", "")
+
+
 def test_another_allocator_is_told_apart(root: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", CODE.format(root=str(root))],
