@@ -13,7 +13,10 @@ from tensortui.agent.poolscan import PoolScanner
 AUDIT_EVERY = 5.0  # seconds at least between two audits
 SLACK = 16  # references to torch.Tensor that come and go by themselves
 AUDIT_SHARE = 0.25  # of the budget
-NO_GRAD_FN = "grad_fn is not read: so many nodes on chains of more than 10,000 live that more could overflow the stack"
+NO_GRAD_FN = (
+    "grad_fn is not read where its node is written in Python: so many nodes on chains of more than 10,000 live that "
+    "more could overflow the stack"
+)
 
 
 class Coverage:

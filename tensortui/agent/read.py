@@ -4,6 +4,7 @@ import sys
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from tensortui.agent import labels
+from tensortui.agent.grad_fn import PYTHON, NodeNames
 from tensortui.agent.nodes import DEPTHS
 from tensortui.agent.sparse import SparseSize
 from tensortui.wire.messages import TENSOR_FLAGS
@@ -96,6 +97,7 @@ class TensorReader:
         self._data_address = getattr(inner, "_data_address", None)
         self._nbytes_of = nbytes_of
         self._sparse = SparseSize(torch)
+        self._nodes = NodeNames(torch)
         self._keys = inner._dispatch_keys
         key, bits = inner.DispatchKey, inner.DispatchKeySet
         self._key_flags = [(bits(key.Conjugate).raw_repr(), CONJ), (bits(key.Negative).raw_repr(), NEG)]
@@ -144,16 +146,23 @@ class TensorReader:
             facts.requires_grad = get.requires_grad.__get__(tensor)
         except Exception:
             pass
+        # That of a view changed in place would be made anew.
+        if facts.is_leaf is False and not (facts.flags & VIEW and facts.version != 0):
+            facts.grad_fn = self._nodes.of(tensor) if self._nodes.usable else PYTHON
+            if facts.grad_fn == PYTHON:
+                facts.grad_fn = self._node_of_python(tensor)
+        return facts
+
+    def _node_of_python(self, tensor: Any) -> Optional[str]:
+        """Return the name of a node that is written in Python: each that is read makes freeing a chain deeper."""
         try:
-            # That of a view changed in place would be made anew, and each that is read makes freeing a chain deeper.
-            changed_view = facts.flags & VIEW and facts.version != 0
-            node = None if changed_view or facts.is_leaf or DEPTHS.exhausted else get.grad_fn.__get__(tensor)
+            node = None if DEPTHS.exhausted else self._base.grad_fn.__get__(tensor)
             if node is not None:
                 DEPTHS.admit(node, *DEPTHS.measure(node))
-                facts.grad_fn = labels.type_name(type(node))
+                return labels.type_name(type(node))
         except Exception:
             pass
-        return facts
+        return None
 
     def _read_storage(self, tensor: Any, facts: Facts) -> None:
         get = self._base

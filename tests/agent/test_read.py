@@ -127,6 +127,48 @@ def test_a_sparse_tensor_keeps_the_storages_of_its_parts(reader: TensorReader, s
             assert reader.read(tensor).bytes == sum(kept.values())
 
 
+class Twice(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor * 2
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:
+        return gradient
+
+
+def changed_in_place(leaf: torch.Tensor) -> torch.Tensor:
+    made = leaf * 1
+    made[0] = 5
+    return made
+
+
+MADE = {
+    "MulBackward0": lambda leaf: leaf * 2,
+    "SumBackward0": lambda leaf: leaf.sum(),
+    "CopySlices": changed_in_place,
+    "SliceBackward0": lambda leaf: (leaf * 1)[1:],
+    "AddmmBackward0": lambda leaf: torch.addmm(torch.ones(1, 3), leaf[None], torch.ones(3, 3)),
+    "TwiceBackward": Twice.apply,
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_the_node_is_named_as_torch_does(reader: TensorReader, name: str) -> None:
+    tensor = MADE[name](torch.ones(3, requires_grad=True))
+    with reader.guard():
+        facts = reader.read(tensor)
+    facts.base = None
+    assert facts.grad_fn == name == type(tensor.grad_fn).__name__
+
+
+def test_a_node_that_is_named_gets_no_python_object(reader: TensorReader) -> None:
+    tensor = torch.ones(3, requires_grad=True).exp()
+    with reader.guard():
+        reader.read(tensor)
+    assert not [thing for thing in gc.get_objects() if type(thing).__name__ == "ExpBackward0"]
+
+
 def test_reading_leaves_no_object_behind(reader: TensorReader) -> None:
     tensors = [torch.zeros(4) for _ in range(50)]
     with reader.guard():
@@ -234,7 +276,7 @@ def test_a_coverage_without_grad_fn_says_so(monkeypatch: pytest.MonkeyPatch, rea
     census = Census(time.monotonic)
     coverage = Coverage(census, PoolScanner(), 0.01)
     hook = Hook(set(), census.dead, 0.01)
-    tensor = torch.ones(1, requires_grad=True) * 2
+    tensor = Twice.apply(torch.ones(1, requires_grad=True))
     assert coverage.reasons(hook) == []
     monkeypatch.setattr(DEPTHS, "exhausted", True)
     with reader.guard():
