@@ -13,6 +13,7 @@ from tensortui.agent.poolscan import Memory
 
 WORD = 8
 SOUGHT = 40  # words of a C++ object in which a pointer is looked for
+NEAR = 12  # words of its autograd data: what comes later may belong to a neighbour
 LONGEST = 512  # bytes of a mangled name
 PYTHON = "PyNode"  # a node that is written in Python: its name is known to torch alone
 _LENGTH = re.compile(r"\d+")
@@ -30,20 +31,22 @@ class NodeNames:
             self._memory = Memory()
             functions = torch._C._VariableFunctions
             leaf = functions.empty(1, device="cpu", requires_grad=True)
-            made = functions.mul(leaf, leaf)
-            base = getattr(torch._C, "TensorBase", None) or torch._C._TensorBase
-            node = nodes.pointer(base.__dict__["grad_fn"].__get__(made))
-            self.usable = node is not None and self._learn(made, node)
+            self.usable = self._learn(torch, functions.mul(leaf, leaf), functions.neg(leaf))
         except Exception:
             self.usable = False
 
-    def _learn(self, made: Any, node: int) -> bool:
+    def _learn(self, torch: Any, first: Any, second: Any) -> bool:
+        """Follow all pointers from the first tensor that lead to its node; the second tells the right ones."""
+        base = getattr(torch._C, "TensorBase", None) or torch._C._TensorBase
+        node = nodes.pointer(base.__dict__["grad_fn"].__get__(first))
+        if node is None:
+            return False
         for pointer in (2 * WORD, 3 * WORD):
-            for place, word in enumerate(self._words(self._word(id(made) + pointer))):
-                behind = self._words(word)
-                if node in behind:
-                    self._offsets = (pointer, place * WORD, behind.index(node) * WORD)
-                    return self.of(made) == "MulBackward0"
+            for place, word in enumerate(self._words(self._word(id(first) + pointer))):
+                for behind, found in enumerate(self._words(word)[:NEAR]):
+                    self._offsets = (pointer, place * WORD, behind * WORD)
+                    if found == node and (self.of(first), self.of(second)) == ("MulBackward0", "NegBackward0"):
+                        return True
         return False
 
     def _word(self, address: int) -> int:

@@ -14,40 +14,51 @@ from tensortui.agent.poolscan import Memory, pairs
 
 WORD = 8
 SOUGHT = 40  # words of a C++ object in which a pointer is looked for
+NEAR = 12  # words of its autograd data: what comes later may belong to a neighbour
 LOWEST = 1 << 16
+
+
+Pair = Tuple[Any, Any]  # a tensor and its gradient
+
+
+def _pair(torch: Any) -> Pair:
+    empty = torch._C._VariableFunctions.empty
+    tensor, gradient = empty(1, device="cpu", requires_grad=True), empty(1, device="cpu")
+    base = getattr(torch._C, "TensorBase", None) or torch._C._TensorBase
+    base.__dict__["grad"].__set__(tensor, gradient)
+    return tensor, gradient
 
 
 class GradientPointers:
     """Where torch keeps a tensor's gradient. `usable` is False where that is not certain."""
 
     def __init__(self, torch: Any) -> None:
-        """Learn it from two small tensors of our own, gone again when this returns."""
+        """Learn it from small tensors of our own, gone again when this returns."""
         self.usable = False
         self._offsets: Tuple[int, ...] = ()  # from the Python object to the C++ one, its autograd data, the gradient
         self._slot = 0  # from a C++ tensor to its Python object
         try:
             self._memory = Memory()
-            empty = torch._C._VariableFunctions.empty
-            tensor, gradient = empty(1, device="cpu", requires_grad=True), empty(1, device="cpu")
-            base = getattr(torch._C, "TensorBase", None) or torch._C._TensorBase
-            base.__dict__["grad"].__set__(tensor, gradient)
-            self.usable = self._learn(torch, tensor, gradient)
+            first, second = _pair(torch), _pair(torch)
+            self.usable = self._learn(torch._C._storage_id(first[1]), first, second)
         except Exception:
             self.usable = False
 
-    def _learn(self, torch: Any, tensor: Any, gradient: Any) -> bool:
-        storage = torch._C._storage_id(gradient)
+    def _learn(self, storage: int, first: Pair, second: Pair) -> bool:
+        """Follow all pointers from the first tensor that lead to its gradient; the second tells the right ones."""
         for pointer in (2 * WORD, 3 * WORD):
-            inner, outer = self._word(id(gradient) + pointer), self._word(id(tensor) + pointer)
+            inner, outer = (self._word(id(one) + pointer) for one in reversed(first))
             words = self._words(inner)
-            if storage not in words or id(gradient) not in words:
+            if storage not in words or id(first[1]) not in words:
                 continue
-            self._slot = words.index(id(gradient)) * WORD
+            self._slot = words.index(id(first[1])) * WORD
             for place, word in enumerate(self._words(outer)):
-                behind = self._words(word)
-                if inner in behind:
-                    self._offsets = (pointer, place * WORD, behind.index(inner) * WORD)
-                    return self.of([id(tensor), id(gradient)]) == [id(gradient), 0]
+                for behind, found in enumerate(self._words(word)[:NEAR]):
+                    self._offsets = (pointer, place * WORD, behind * WORD)
+                    if found == inner and self.of([*map(id, first), *map(id, second)]) == [
+                        id(first[1]), 0, id(second[1]), 0,
+                    ]:  # fmt: skip
+                        return True
         return False
 
     def _word(self, address: int) -> int:

@@ -64,11 +64,12 @@ class Agent:
                 workshop.close()
             if os.getpid() == self._pid:
                 self._server.stop_listening()
-                self._server.broadcast({"t": "bye", "reason": self._stop or "error", "detail": self._detail})
-                self._server.close()
-            if workshop is not None:
+            if workshop is not None and self._stop != "exit":  # an exit must not wait for that
                 workshop.sampler.dismantle()
             COMPANY.dismiss()
+            if os.getpid() == self._pid:  # the last word: whoever hears it finds hardly a trace
+                self._server.broadcast({"t": "bye", "reason": self._stop or "error", "detail": self._detail})
+                self._server.close()
 
     def _turn(self) -> None:
         now = time.monotonic()

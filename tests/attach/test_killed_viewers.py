@@ -107,4 +107,5 @@ def test_viewers_killed_at_random_moments(start, greet, wait_for):
     assert endpoint.fresh
     names = {name for tensor in sample.tensors.values() for name in tensor.names}
     assert {"model.0.weight", "model.2.bias"} <= names
+    wait_for(lambda: program.threads() == threads, "the end of the agent's threads")
     assert program.finish() == "LEFT {}"
