@@ -69,7 +69,7 @@ def discover_recent(context: Context) -> Work:
     walk = Walk(context, kinds, _leaf_reader(context, base), Wrappers(context, kinds, base))
     frames = Frames(walk, kinds, [])
     yield from frames.name_all(False)
-    yield from roles.Gradients(context, base).name_all()
+    yield from roles.Gradients(context, base).name_all(recent=True)
     yield from frames.name_all(True)
 
 

@@ -21,6 +21,7 @@ class Readings:
         """Start with empty tables."""
         self.tensors = Table("tensors")
         self.storage_table = Table("storages")
+        self.compacting = False
         self.progress = 0.0  # of the last full reading, 0 to 1
         self._census = census
         self._storages = Storages(self.storage_table)
@@ -50,9 +51,13 @@ class Readings:
 
     def compact(self) -> Work:
         """Start a table's dictionaries anew where they have grown far beyond what its rows use."""
-        for table in (self.tensors, self.storage_table):
-            if table.bloated():
-                yield from table.compact()
+        self.compacting = True
+        try:
+            for table in (self.tensors, self.storage_table):
+                if table.bloated():
+                    yield from table.compact()
+        finally:
+            self.compacting = False
         self._look_up()
 
     def read_fresh(self) -> Work:

@@ -213,9 +213,14 @@ class Gradients:
         self._pointers: GradientPointers = memory["gradients"]
         self._rest = RestReader(context.torch, base, Backward(sys.modules))
 
-    def name_all(self) -> Work:
-        """Name them; where they are not where they should be, only those of a target at rest are found."""
-        todo = list(self._context.census.by_id.values())
+    def name_all(self, recent: bool = False) -> Work:
+        """Name them; where they are not where they should be, only those of a target at rest are found.
+
+        With `recent`, of the tensors that may have one only those are looked at that the last whole pass knew.
+        """
+        memory = self._context.census.memory
+        todo: List[Tracked] = list(memory.get("leaves", ()) if recent else self._context.census.by_id.values())
+        leaves: List[Tracked] = []
         yield
         while todo:
             with Alone() as alone:
@@ -223,7 +228,10 @@ class Gradients:
                     some = [one for one in todo[-CHUNK:] if _may_have_one(one)]
                     del todo[-CHUNK:]
                     self._name(some)
+                    leaves += some
             yield
+        if not recent:
+            memory["leaves"] = leaves
 
     def _name(self, leaves: List[Tracked]) -> None:
         unknown: List[Optional[int]] = [None] * len(leaves)

@@ -126,10 +126,10 @@ class Sampler:
         """Find names and roles: modules, optimizers, globals, frames and what hangs below them."""
         yield from self._run("names", names.discover)
 
-    def run_recent(self) -> Work:
-        """Name what was born since the last sample, as often as a quarter of the budget allows."""
+    def run_recent(self, now_at_once: bool = False) -> Work:
+        """Name what was born since the last sample, as often as a quarter of the budget allows, or at once."""
         now = self.census.clock()
-        if not self.census.fresh or now < self._recent_at:
+        if not now_at_once and (not self.census.fresh or now < self._recent_at):
             return
         context = Context(self.torch, self.census, [])
         work = names.discover_recent(context)

@@ -111,6 +111,9 @@ class Workshop:
         yield from self.sampler.run_names()
         yield from self.sampler.run_graph()
         yield from self.sampler.readings.read_fresh()
+        yield from self.sampler.drain()  # much has come and gone in a program that makes its steps meanwhile
+        yield from self.sampler.run_recent(True)
+        yield from self.sampler.readings.read_fresh()
         yield from self.sampler.compact()
         self._passes_at = self.sampler.complete_at = time.monotonic()
         self.sampler.brief = False
@@ -178,5 +181,15 @@ class Workshop:
     def _passes(self) -> Work:
         yield from self.sampler.audit()
         yield from self.sampler.run_names()
+        yield from self._read_named()
         yield from self.sampler.run_graph()
+        yield from self._read_named()
         self._passes_at = time.monotonic()
+
+    def _read_named(self) -> Work:
+        """Read what a pass gave a name: there may be so much of it that the samples would come late."""
+        readings = self.sampler.readings
+        for _ in readings.read_fresh():
+            yield
+            while readings.compacting:  # the rows must not change then; the sample in front goes on with that
+                yield

@@ -154,3 +154,34 @@ def test_if_alone_does_not_end_the_agent_under_another_viewer(program: Any, conn
     assert first.until("failed", request="r")["cause"] == "Another viewer is connected."
     first.refresh(2)
     second.sock.close()
+
+
+def test_many_small_tensors_get_their_names_and_the_samples_keep_coming(program: Any, connect: Any) -> None:
+    many = PROGRAM.replace("kept = torch.zeros(5, 3)", "kept = [torch.zeros(3) for _ in range(15_000)]")
+    _, path = program(many, budget=0.01)
+    client = connect(path)
+    client.send({"t": "subscribe", "interval": 0.5})
+    last = ["kept[14999]"]
+    while not any(row["names"] == last for row in client.tables["tensors"].values()):
+        client.until("sample")
+    for _ in range(3):
+        client.until("sample")
+
+
+def test_a_program_that_makes_its_steps_meanwhile_is_told_as_it_is_at_the_end(program: Any, connect: Any) -> None:
+    step = """
+model = torch.nn.Linear(64, 64)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+def work():
+    while True:
+        optimizer.zero_grad(); model(torch.ones(2, 64)).sum().backward(); optimizer.step(); time.sleep(0.05)
+threading.Thread(target=work, daemon=True).start()
+START_AGENT"""
+    _, path = program(PROGRAM.replace("\nSTART_AGENT", step).replace("import gc", "import gc, time"))
+    client = connect(path)
+    told = []
+    for request in range(10):
+        client.refresh(request)
+        names = {name for row in client.tables["tensors"].values() for name in row["names"]}
+        told.append({"model.weight.grad", "model.bias.grad"} <= names)
+    assert told.count(True) > 5, told
