@@ -187,7 +187,7 @@ class DisturbedError(Exception):
     """Another thread has run although this one was to be alone: what was to be read was not touched."""
 
 
-ONLY_TRUE = {True: None}.__getitem__  # a C function that raises KeyError(False) where a proof fails
+_ONLY_TRUE = {True: None}.__getitem__
 
 
 class Stillness:
@@ -221,7 +221,7 @@ class Stillness:
         frames[self._me] = sys._getframe()
         now = map(operator.eq, islice(iter(sys._current_frames, None), 1), repeat(frames))
         try:
-            return list(chain(map(ONLY_TRUE, now), values))[1:]
+            return list(chain(map(_ONLY_TRUE, now), values))[1:]
         except KeyError as error:
             if error.args == (False,):
                 raise DisturbedError from None
