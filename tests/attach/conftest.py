@@ -144,8 +144,11 @@ class Program:
     def finish(self) -> str:
         """Ask it to end; everything it still says. It must end well, and without a word on stderr."""
         settled(self.pid)
+        stdin, self.process.stdin = self.process.stdin, None  # open to the end: a thread that reads it must not end
         os.kill(self.pid, 15)
         out, err = self.process.communicate(timeout=PATIENCE)
+        if stdin is not None:
+            stdin.close()
         assert (self.process.returncode, err) == (0, "")
         return out.strip()
 
