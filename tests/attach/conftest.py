@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import shutil
 import socket
 import subprocess
@@ -22,7 +21,6 @@ from tensortui.wire.frames import Decoder, encode
 from tensortui.wire.messages import PROTOCOLS
 
 PROGRAMS = Path(__file__).parent / "programs"
-VERSIONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
 PATIENCE = 30.0
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="borrows threads, which is for Linux alone")
@@ -50,52 +48,10 @@ def settled(pid: int) -> None:
     wait_for(same, "the end of the agent's thread")
 
 
-def _version_of(command: str) -> str:
-    code = "import sys; print('%d.%d' % sys.version_info[:2], sys.implementation.name)"
-    try:
-        run = subprocess.run([*command.split(), "-c", code], capture_output=True, text=True, timeout=20, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    version, name = run.stdout.split()
-    return version if name == "cpython" else ""
-
-
-def find_pythons() -> dict[str, str]:
-    """A command line for each version found: TENSORTUI_TEST_PYTHONS (colon-separated), this one, pyenv's, PATH's."""
-    found: dict[str, str] = {}
-    named = [command for command in os.environ.get("TENSORTUI_TEST_PYTHONS", "").split(":") if command]
-    pyenv = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser() / "versions"
-    guesses = [str(path) for path in sorted(pyenv.glob("3.*/bin/python"))]
-    on_path = [path for version in VERSIONS if (path := shutil.which(f"python{version}"))]
-    for command in (*named, sys.executable, *guesses, *on_path):
-        known = re.search(r"/(3\.\d+)\.\d+/bin/python$", command)
-        version = known[1] if known and command not in named else _version_of(command)
-        if version in VERSIONS and version not in found and (not known or _version_of(command) == version):
-            found[version] = command
-    return found
-
-
-PYTHONS = find_pythons()
-
-
 @pytest.fixture(name="wait_for")
 def wait_for_fixture() -> Callable[..., Any]:
     """wait_for(condition): its value, once it holds."""
     return wait_for
-
-
-@pytest.fixture
-def pythons() -> dict[str, str]:
-    """The command line of each CPython found, by version."""
-    return PYTHONS
-
-
-@pytest.fixture(params=VERSIONS)
-def python(request: pytest.FixtureRequest) -> str:
-    """Each CPython in turn."""
-    if request.param not in PYTHONS:
-        pytest.skip(f"no CPython {request.param} found (name one in TENSORTUI_TEST_PYTHONS)")
-    return PYTHONS[request.param]
 
 
 def _links(folder: Path) -> Iterator[str]:
