@@ -7,6 +7,7 @@ from typing import List, Optional
 
 from tensortui.agent.census import Census
 from tensortui.agent.enumerate import YOUNG_LIMIT, Hook, Types
+from tensortui.agent.guard import collecting
 from tensortui.agent.nodes import DEPTHS
 from tensortui.agent.poolscan import PoolScanner
 
@@ -68,7 +69,7 @@ class Coverage:
         frozen = gc.get_freeze_count()
         if frozen and by_lists:
             found.append("gc.freeze() hides %d objects" % frozen)
-        if not gc.isenabled() and by_lists:
+        if by_lists and not collecting():
             found.append("the garbage collector is disabled: new tensors are seen only while they are few")
         if hook.skipped > self._skipped:
             found.append(

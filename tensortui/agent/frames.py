@@ -11,7 +11,7 @@ from itertools import chain
 from types import CellType, CodeType, FrameType
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from tensortui.agent.guard import Stillness
+from tensortui.agent.guard import ONLY_TRUE, Alone, Stillness
 
 WORD = ctypes.sizeof(ctypes.c_size_t)
 MAX_SLOTS = 512
@@ -28,9 +28,6 @@ def _reference_taker() -> Callable[[int], Any]:
     take = ctypes.PyDLL(None)["PyObject_SelfIter"]  # gives back what it is given, in every version
     take.restype, take.argtypes = ctypes.py_object, [ctypes.c_void_p]
     return take
-
-
-_ONLY_TRUE = {True: None}.__getitem__
 
 
 def slot_names(code: CodeType) -> Tuple[str, ...]:
@@ -65,7 +62,8 @@ class Locals:
                 self.reason = "names of local variables cannot be read without the global interpreter lock"
         if not self.reason:
             try:
-                self.usable = self._calibrate()
+                with Alone():
+                    self.usable = self._calibrate()
             except Exception:
                 self.usable = False
             if not self.usable:
@@ -127,7 +125,7 @@ class Locals:
             for name, word in zip(names, words)
             if word & ~_TAGGED_INT and word & _TAGGED_INT != _TAGGED_INT
         ]
-        unchanged = map(_ONLY_TRUE, map(operator.eq, (words,), map(list, (slots,))))
+        unchanged = map(ONLY_TRUE, map(operator.eq, (words,), map(list, (slots,))))
         values = now.read(chain(unchanged, map(self._take, [address for _, address in chosen])))[1:]
         return [(name, inner) for (name, _), value in zip(chosen, values) for inner in _content(value)]
 

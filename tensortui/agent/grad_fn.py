@@ -6,14 +6,12 @@ pointers are followed in memory, by a system call that cannot fault, down to the
 """
 
 import re
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, Optional, Tuple
 
 from tensortui.agent import nodes
-from tensortui.agent.poolscan import Memory
+from tensortui.agent.memory import WORD, Memory
+from tensortui.agent.tensor_impl import POINTERS, routes
 
-WORD = 8
-SOUGHT = 40  # words of a C++ object in which a pointer is looked for
-NEAR = 12  # words of its autograd data: what comes later may belong to a neighbour
 LONGEST = 512  # bytes of a mangled name
 PYTHON = "PyNode"  # a node that is written in Python: its name is known to torch alone
 _LENGTH = re.compile(r"\d+")
@@ -41,34 +39,21 @@ class NodeNames:
         node = nodes.pointer(base.__dict__["grad_fn"].__get__(first))
         if node is None:
             return False
-        for pointer in (2 * WORD, 3 * WORD):
-            for place, word in enumerate(self._words(self._word(id(first) + pointer))):
-                for behind, found in enumerate(self._words(word)[:NEAR]):
-                    self._offsets = (pointer, place * WORD, behind * WORD)
-                    if found == node and (self.of(first), self.of(second)) == ("MulBackward0", "NegBackward0"):
-                        return True
+        for pointer in POINTERS:
+            for route in routes(self._memory, first, pointer, node):
+                self._offsets = route
+                if (self.of(first), self.of(second)) == ("MulBackward0", "NegBackward0"):
+                    return True
         return False
-
-    def _word(self, address: int) -> int:
-        likely = address > 1 << 16 and not address % WORD
-        return (self._memory.words(address, 1) or [0])[0] if likely else 0
-
-    def _words(self, address: int) -> List[int]:
-        """Return the words at an address, as many as there are before memory that cannot be read."""
-        for count in (SOUGHT, SOUGHT // 2, SOUGHT // 4):
-            words = self._memory.words(address, count) if address > 1 << 16 and not address % WORD else []
-            if words:
-                return words
-        return []
 
     def of(self, tensor: Any) -> Optional[str]:
         """Return the class name of the node behind `tensor`, None where there is none; PYTHON for one of Python."""
         at = id(tensor)
         for offset in self._offsets:
-            at = self._word(at + offset)
+            at = self._memory.word(at + offset)
             if not at:
                 return None
-        table = self._word(at)
+        table = self._memory.word(at)
         name = self._names.get(table)
         if name is None and table:
             name = self._name(table)
@@ -78,14 +63,11 @@ class NodeNames:
 
     def _name(self, table: int) -> Optional[str]:
         """Return the last part of the mangled name that the type information before a virtual table points to."""
-        text = self._word(self._word(table - WORD) + WORD)
+        text = self._memory.word(self._memory.word(table - WORD) + WORD)
         start = text & -WORD
-        for size in (LONGEST, 128, 64):
-            words = self._memory.words(start, size // WORD) if text > 1 << 16 else []
-            if words:
-                data = b"".join(word.to_bytes(WORD, "little") for word in words)[text - start :]
-                return plain_name(data.partition(b"\0")[0])
-        return None
+        words = self._memory.words_up_to(start, LONGEST // WORD)
+        data = b"".join(word.to_bytes(WORD, "little") for word in words)[text - start :]
+        return plain_name(data.partition(b"\0")[0])
 
 
 def plain_name(mangled: bytes) -> Optional[str]:

@@ -10,13 +10,8 @@ from array import array
 from typing import Any, List, Optional, Tuple
 
 from tensortui.agent.guard import QUIET, Backward, DisturbedError, Stillness
-from tensortui.agent.poolscan import Memory, pairs
-
-WORD = 8
-SOUGHT = 40  # words of a C++ object in which a pointer is looked for
-NEAR = 12  # words of its autograd data: what comes later may belong to a neighbour
-LOWEST = 1 << 16
-
+from tensortui.agent.memory import WORD, Memory, is_pointer, pairs
+from tensortui.agent.tensor_impl import POINTERS, SOUGHT, routes
 
 Pair = Tuple[Any, Any]  # a tensor and its gradient
 
@@ -46,31 +41,17 @@ class GradientPointers:
 
     def _learn(self, storage: int, first: Pair, second: Pair) -> bool:
         """Follow all pointers from the first tensor that lead to its gradient; the second tells the right ones."""
-        for pointer in (2 * WORD, 3 * WORD):
-            inner, outer = (self._word(id(one) + pointer) for one in reversed(first))
-            words = self._words(inner)
+        for pointer in POINTERS:
+            inner = self._memory.word(id(first[1]) + pointer)
+            words = self._memory.words_up_to(inner, SOUGHT)
             if storage not in words or id(first[1]) not in words:
                 continue
             self._slot = words.index(id(first[1])) * WORD
-            for place, word in enumerate(self._words(outer)):
-                for behind, found in enumerate(self._words(word)[:NEAR]):
-                    self._offsets = (pointer, place * WORD, behind * WORD)
-                    if found == inner and self.of([*map(id, first), *map(id, second)]) == [
-                        id(first[1]), 0, id(second[1]), 0,
-                    ]:  # fmt: skip
-                        return True
+            for route in routes(self._memory, first[0], pointer, inner):
+                self._offsets = route
+                if self.of([*map(id, first), *map(id, second)]) == [id(first[1]), 0, id(second[1]), 0]:
+                    return True
         return False
-
-    def _word(self, address: int) -> int:
-        return (self._memory.words(address, 1) or [0])[0]
-
-    def _words(self, address: int) -> List[int]:
-        """Return the words at an address, as many as there are before memory that cannot be read."""
-        if address < LOWEST or address % WORD:
-            return []
-        buffer = array("Q", bytes(WORD * SOUGHT))
-        got = self._memory.read(pairs(range(address, address + WORD * SOUGHT, WORD), WORD), buffer)
-        return buffer.tolist()[: max(got, 0) // WORD]
 
     def of(self, objects: List[int]) -> List[Optional[int]]:
         """Return the address of the Python object of each tensor's gradient, given those of the tensors.
@@ -86,13 +67,13 @@ class GradientPointers:
 
     def _follow(self, addresses: List[int], offset: int) -> List[int]:
         """Return the words that lie `offset` behind the addresses, 0 for an address that is none."""
-        likely = [one for one in addresses if one >= LOWEST and not one % WORD]
+        likely = [one for one in addresses if is_pointer(one)]
         buffer = array("Q", bytes(WORD * len(likely)))
         got = self._memory.read(pairs([one + offset for one in likely], WORD), buffer) if likely else 0
         if got == WORD * len(likely):
             words = dict(zip(likely, buffer))
         else:
-            words = {one: self._word(one + offset) for one in likely}
+            words = {one: self._memory.word(one + offset) for one in likely}
         return [words.get(one, 0) for one in addresses]
 
 

@@ -15,13 +15,12 @@ from tensortui.agent.census import Context, Tracked, Work
 from tensortui.agent.guard import Alone, Backward, DisturbedError, Stillness
 from tensortui.agent.names import make_kinds
 from tensortui.agent.nodes import Key, NodeReader, Saved
-from tensortui.agent.rows import cell
-from tensortui.wire.messages import SAVED, TENSOR_COLUMNS
+from tensortui.agent.rows import IS_LEAF, REQUIRES_GRAD, cell
+from tensortui.wire.messages import SAVED
 
 MAX_NODES = 10_000
 CHUNK = 500  # tensors between two pieces
 PATIENCE = 200  # pieces for which a walk waits until no backward runs
-REQUIRES_GRAD, IS_LEAF = ([name for name, _ in TENSOR_COLUMNS].index(one) for one in ("requires_grad", "is_leaf"))
 NO_SAVED = "the graph is not read: this torch does not tell what it saved without side effects"
 BUSY = "the graph was not read to its end: a backward was running, or may have been, at each try"
 TOO_DEEP = "the graph is not read: chains of more than 10,000 nodes could overflow the stack when they are freed"

@@ -126,6 +126,11 @@ class Quiet:
 QUIET = Quiet()
 
 
+def collecting() -> bool:
+    """Whether the target lets its collector run: in a block of ours it sleeps anyway."""
+    return gc.isenabled() if COMPANY.alone is None else COMPANY.alone.collecting
+
+
 class Alone:
     """A `with` block in which the interpreter lock stays with this thread and the collector stays asleep.
 
@@ -143,7 +148,7 @@ class Alone:
         self.limit = limit
         self._end = 0.0
         self._interval: Optional[float] = None
-        self._collecting = False
+        self.collecting = False
 
     def __enter__(self) -> "Alone":
         """Take the lock afresh and keep it."""
@@ -156,8 +161,8 @@ class Alone:
         interval = sys.getswitchinterval()
         sys.setswitchinterval(ALONE)
         self._interval = interval
-        self._collecting = gc.isenabled()
-        if self._collecting:
+        self.collecting = gc.isenabled()
+        if self.collecting:
             gc.disable()
         # Who began to wait in the microsecond before the interval was raised still asks after the old one.
         now = time.perf_counter()
@@ -175,7 +180,7 @@ class Alone:
         COMPANY.alone = None
         sys.setswitchinterval(self._interval + HALF_MICROSECOND)
         self._interval = None
-        if self._collecting:
+        if self.collecting:
             gc.enable()
 
     def over(self) -> bool:
@@ -187,7 +192,7 @@ class DisturbedError(Exception):
     """Another thread has run although this one was to be alone: what was to be read was not touched."""
 
 
-_ONLY_TRUE = {True: None}.__getitem__
+ONLY_TRUE = {True: None}.__getitem__  # a C function that raises KeyError(False) where a proof fails
 
 
 class Stillness:
@@ -221,7 +226,7 @@ class Stillness:
         frames[self._me] = sys._getframe()
         now = map(operator.eq, islice(iter(sys._current_frames, None), 1), repeat(frames))
         try:
-            return list(chain(map(_ONLY_TRUE, now), values))[1:]
+            return list(chain(map(ONLY_TRUE, now), values))[1:]
         except KeyError as error:
             if error.args == (False,):
                 raise DisturbedError from None

@@ -15,7 +15,7 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple
 from tensortui.agent import containers, labels
 from tensortui.agent.containers import TENSOR, Kinds
 from tensortui.agent.guard import DisturbedError, Stillness
-from tensortui.agent.poolscan import Memory, pairs
+from tensortui.agent.memory import Memory, pairs
 
 SHALLOW = 10_000  # nodes with no longer path below them may all be touched
 DEEP = 5_000  # and this many others that live at the same time

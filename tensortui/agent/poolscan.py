@@ -9,17 +9,16 @@ The layout is not assumed: `PoolScanner` checks it on objects of its own and say
 """
 
 import ctypes
-import operator
-import os
 import sys
 import weakref
 from array import array
-from itertools import chain, repeat, starmap
+from itertools import chain, repeat
 from typing import Any, Deque, Dict, Iterable, Iterator, List, Optional, Set, Tuple
 
 from tensortui.agent.census import Work
 from tensortui.agent.guard import Alone
 from tensortui.agent.maps import read_mappings
+from tensortui.agent.memory import PROOFS, Memory, pairs
 
 POOL = 16384 if sys.version_info >= (3, 10) else 4096
 HEADER = 48
@@ -33,66 +32,12 @@ FULL_LIMIT = 400_000  # pools of address space that are looked at one by one: 6 
 COARSE = 262_144  # above that, one probe in so many bytes, then the neighbourhood of what was found
 ARENA = 1 << 20
 BATCH = 64
-PROOFS = 2
 TRIES = 3
 MOST_SLOTS = 30  # attribute slots inside an instance
-_ONLY_TRUE = {True: None}.__getitem__
 MASK = ~3  # the collector keeps flags in the low bits of a link back
 
 type_flags = type.__dict__["__flags__"].__get__
 type_basicsize = type.__dict__["__basicsize__"].__get__
-
-
-class Vector(ctypes.Structure):
-    """struct iovec."""
-
-    _fields_ = [("base", ctypes.c_void_p), ("length", ctypes.c_size_t)]
-
-
-class Memory:
-    """Reads this process's own memory without ever faulting, and without giving up the GIL."""
-
-    def __init__(self) -> None:
-        """Look the function up; raises AttributeError or OSError where the platform has none."""
-        self._call = call = ctypes.PyDLL(None).process_vm_readv
-        call.restype = ctypes.c_ssize_t
-        call.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_ulong, ctypes.c_void_p, *[ctypes.c_ulong] * 2]
-        self._pid = os.getpid()
-        self._kept: Any = None
-
-    def read(self, places: "array[int]", buffer: "array[int]") -> int:
-        """Read the (address, length) pairs of `places` into `buffer`; return how many bytes came, -1 for none."""
-        local = Vector(buffer.buffer_info()[0], len(buffer) * buffer.itemsize)
-        count = len(places) // 2
-        return int(self._call(self._pid, ctypes.addressof(local), 1, places.buffer_info()[0], count, 0))
-
-    def unchanged(self, places: "array[int]", expected: "array[int]") -> Iterator[None]:
-        """Return an iterator, written in C throughout, that reads `places` once more when it is gone through.
-
-        It raises KeyError(False) where other words come than those `expected`, and gives `PROOFS` times None.
-        """
-        again = array("Q", bytes(8 * len(expected)))
-        local = Vector(again.buffer_info()[0], 8 * len(expected))
-        self._kept = (places, local)  # the call knows them by their addresses alone
-        call = (self._pid, ctypes.addressof(local), 1, places.buffer_info()[0], len(places) // 2, 0)
-        came = map(operator.eq, starmap(self._call, (call,)), (8 * len(expected),))
-        same = map(operator.eq, map(bytes, (again,)), (expected.tobytes(),))
-        return chain(map(_ONLY_TRUE, came), map(_ONLY_TRUE, same))
-
-    def words(self, address: int, count: int) -> List[int]:
-        """Read `count` words at one address, under the GIL; [] where that is impossible."""
-        buffer = array("Q", bytes(8 * count))
-        got = self.read(array("Q", [address, 8 * count]), buffer)
-        return buffer.tolist() if got == 8 * count else []
-
-
-def pairs(addresses: Iterable[int], length: int) -> "array[int]":
-    """Return the iovec array for pieces of one length."""
-    flat = array("Q")
-    for address in addresses:
-        flat.append(address)
-        flat.append(length)
-    return flat
 
 
 def anonymous_ranges(ranges: List[Tuple[int, int]]) -> Work:
@@ -116,7 +61,8 @@ class PoolScanner:
         self._keys_at: Optional[int] = None
         try:
             self.memory = Memory()
-            self._check()
+            with Alone():  # a collection by another thread would link our objects to others while we look at them
+                self._check()
         except Exception as error:
             self.reason = "the allocator's layout is not the expected one: %s" % error
 
@@ -195,7 +141,7 @@ class PoolScanner:
                 before, sizes = self._blocks(kind)
                 for size in sizes:
                     blocks.setdefault(size, {}).setdefault(before, set()).add(id(kind))
-                if max(blocks) > LARGEST:
+                if blocks and max(blocks) > LARGEST:
                     raise ValueError("instances of a type do not lie in pools")
             del kind
             yield

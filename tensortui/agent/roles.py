@@ -10,15 +10,14 @@ from tensortui.agent.census import SEPARATOR, Context, Tracked, WeakBag, Work
 from tensortui.agent.containers import TENSOR, WRAPPER, Entries, Kinds
 from tensortui.agent.gradients import GradientPointers, RestReader
 from tensortui.agent.guard import Alone, Backward, DisturbedError
-from tensortui.agent.rows import cell
+from tensortui.agent.rows import IS_LEAF, REQUIRES_GRAD, cell
 from tensortui.agent.walk import Root, Walk
 from tensortui.agent.wrappers import Wrappers
-from tensortui.wire.messages import GRADIENT, OPTIMIZER, PARAMETER, TENSOR_COLUMNS
+from tensortui.wire.messages import GRADIENT, OPTIMIZER, PARAMETER
 
 CHUNK = 32
 EACH = 4  # entries between two looks at the clock
 MAX_STATE = 64  # tensors that one parameter's state is looked through for
-REQUIRES_GRAD, IS_LEAF = ([name for name, _ in TENSOR_COLUMNS].index(one) for one in ("requires_grad", "is_leaf"))
 
 
 def name_of(context: Context, tracked: Optional[Tracked]) -> Optional[str]:

@@ -18,6 +18,7 @@ CHUNK = 400  # rows a frame: encoding one takes well under a slice
 GONE_LIMIT = 200_000
 INT64 = 1 << 63
 CELL = struct.Struct("q")
+REQUIRES_GRAD, IS_LEAF = ([name for name, _ in COLUMNS["tensors"]].index(one) for one in ("requires_grad", "is_leaf"))
 
 
 def number(value: Any) -> int:

@@ -6,7 +6,8 @@ could find alive what it has just deleted. So the C++ object itself is read, by 
 
 from typing import Any, List, Optional
 
-from tensortui.agent.poolscan import Memory
+from tensortui.agent.memory import Memory
+from tensortui.agent.tensor_impl import POINTERS, small
 
 PARTS = {
     "sparse_coo": 2,
@@ -18,11 +19,6 @@ PARTS = {
 STORAGE = 2  # word of a TensorImpl that points to its StorageImpl
 NBYTES = 6  # word of a StorageImpl with its size
 FIRST, LAST = 22, 48  # words of a sparse TensorImpl between which the pointers to its parts lie
-
-
-def small(torch: Any) -> Any:
-    """Return a tensor of 37 bytes of our own, made by torch itself: `torch.empty` may have been replaced."""
-    return torch._C._VariableFunctions.empty(37, dtype=torch.uint8, device="cpu")
 
 
 class SparseSize:
@@ -37,31 +33,28 @@ class SparseSize:
             self._memory = Memory()
             probe = small(torch)
             storage = torch._C._storage_id(probe)
-            for offset in (16, 24):
-                at = self._words(id(probe) + offset, 1)
-                dense = self._words(at[0], STORAGE + 1) if at else []
-                if dense and dense[STORAGE] == storage and self._words(storage, NBYTES + 1)[NBYTES] == 37:
+            for offset in POINTERS:
+                at = self._memory.words(id(probe) + offset, 1)
+                dense = self._memory.words(at[0], STORAGE + 1) if at else []
+                if dense and dense[STORAGE] == storage and self._memory.words(storage, NBYTES + 1)[NBYTES] == 37:
                     self._pointer, self._kind, self.usable = offset, dense[0], True
                     return
         except Exception:
             self.usable = False
-
-    def _words(self, address: int, count: int) -> List[int]:
-        return self._memory.words(address, count) if address > 1 << 16 and not address & 7 else []
 
     def of(self, tensor: Any, layout: str) -> Optional[int]:
         """Return the bytes of the storages of `tensor`'s parts; None where they are not where they should be."""
         expected = PARTS.get(layout)
         if expected is None or not self.usable:
             return None
-        at = self._words(id(tensor) + self._pointer, 1)
-        words = self._words(at[0], LAST) if at else []
+        at = self._memory.words(id(tensor) + self._pointer, 1)
+        words = self._memory.words(at[0], LAST) if at else []
         storages: List[int] = []  # of the parts, one after the other
         for word in words[FIRST:]:
-            dense = self._words(word, STORAGE + 1)
+            dense = self._memory.words(word, STORAGE + 1)
             if dense and dense[0] == self._kind:
                 storages.append(dense[STORAGE])
             elif storages:
                 break
-        total = sum((self._words(one, NBYTES + 1) or [1 << 62])[-1] for one in set(storages))
+        total = sum((self._memory.words(one, NBYTES + 1) or [1 << 62])[-1] for one in set(storages))
         return total if len(storages) == expected and total < 1 << 56 else None

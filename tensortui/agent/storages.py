@@ -10,7 +10,7 @@ from tensortui.agent.census import Work
 from tensortui.agent.maps import read_mappings
 from tensortui.agent.read import Facts
 from tensortui.agent.rows import Table, cell, number
-from tensortui.agent.sparse import small
+from tensortui.agent.tensor_impl import small
 from tensortui.wire.messages import STORAGE_COLUMNS
 
 MEMORY, SHARED, FILE, NOTHING = range(4)  # messages.BACKINGS

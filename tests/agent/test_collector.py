@@ -42,3 +42,20 @@ def test_no_full_collection_is_caused_and_hardly_any_runs_on_the_thread_of_the_a
     counts = dict(eval(process.stdout.readline()))
     assert not [key for key in counts if key[1] == 2], counts
     assert sum(count for (who, _), count in counts.items() if who == "agent") <= 5, counts
+
+
+def test_the_sleep_that_the_agent_gives_the_collector_is_not_taken_for_the_programs(
+    program: Any, connect: Any, monkeypatch: Any
+) -> None:
+    monkeypatch.setenv("PYTHONMALLOC", "malloc")  # no pools: objects are found by the collector's lists
+    process, path = program(PROGRAM.replace("1500", "2"))
+    client = connect(path)
+    assert client.refresh(1)["coverage"]["reasons"] == []
+    process.stdin.write("gc.disable()\n")
+    process.stdin.flush()
+    assert process.stdout.readline() == "DONE\n"
+    reasons = client.refresh(2)["coverage"]["reasons"]
+    assert [one for one in reasons if one.startswith("the garbage collector is disabled")] == reasons != []
+    process.stdin.write("over.append(1); worker.join()\n")
+    process.stdin.flush()
+    assert process.stdout.readline() == "DONE\n"
