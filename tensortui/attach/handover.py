@@ -9,10 +9,10 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import secrets
 import stat
 import sys
-import tempfile
-from pathlib import Path
+from pathlib import PurePosixPath
 
 from tensortui.attach import procfs
 from tensortui.attach.bootstrap import socket_directories
@@ -20,6 +20,7 @@ from tensortui.attach.errors import UnsupportedError
 from tensortui.attach.loader import REPORT_SIZE
 
 SCRIPT, REPORT, NEXT = "start.py", "report", "next.py"
+DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 # Left to run when the bootstrap must not run any more: a script that is missing would make the process complain.
 FAREWELL = """\
@@ -32,22 +33,26 @@ except OSError:
 
 
 class Handover:
-    """The directory: `here` is its path for us, `there` for the process."""
+    """The directory: `there` is its path for the process."""
 
     def __init__(self, pid: int) -> None:
         """Make it where process `pid` sees it. Raises UnsupportedError when that is nowhere."""
         self._owner = _owner(pid)
         self._key = f"tensortui-start-{_identity(pid)}-"
+        self._name = self._key + secrets.token_hex(8)
         self._script = -1
-        root = f"/proc/{pid}/root" if sys.platform == "linux" else ""
         for directory in socket_directories():
             try:
-                here = tempfile.mkdtemp(prefix=self._key, dir=f"{root}{directory}")
-                self._handle = os.open(here, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+                self._parent = _open_directory(pid, directory)
             except OSError:
                 continue
-            self.here = Path(here)
-            self.there = f"{directory}/{self.here.name}"
+            try:
+                os.mkdir(self._name, 0o700, dir_fd=self._parent)
+                self._handle = os.open(self._name, DIRECTORY | os.O_NOFOLLOW, dir_fd=self._parent)
+            except OSError:
+                os.close(self._parent)
+                continue
+            self.there = f"{directory}/{self._name}"
             return
         raise UnsupportedError(pid, "no directory could be written that the process sees too")
 
@@ -94,41 +99,64 @@ class Handover:
 
     def forget_others(self) -> None:
         """Remove what earlier tries left for the same process: it has been told of this one, and will not run those."""
-        for path in self.here.parent.glob(f"{self._key}*"):
-            if path != self.here:
+        for name in os.listdir(self._parent):  # noqa: PTH208 - by its handle
+            if name.startswith(self._key) and name != self._name:
                 with contextlib.suppress(OSError):
-                    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-                    _clear(handle, path)
+                    handle = os.open(name, DIRECTORY | os.O_NOFOLLOW, dir_fd=self._parent)
+                    try:
+                        self._clear(name, handle)
+                    finally:
+                        os.close(handle)
 
     def withdraw(self) -> None:
         """Leave the process, should it come to run the script, nothing to do but to remove it."""
-        with contextlib.suppress(OSError):
-            os.close(self._write(NEXT, FAREWELL.format(script=self.script, folder=self.there)))
-            os.rename(NEXT, SCRIPT, src_dir_fd=self._handle, dst_dir_fd=self._handle)
-        os.ftruncate(self._script, 0)  # for one who has opened it already
-        self._close()
-        os.close(self._handle)
+        try:
+            with contextlib.suppress(OSError):
+                os.close(self._write(NEXT, FAREWELL.format(script=self.script, folder=self.there)))
+                os.rename(NEXT, SCRIPT, src_dir_fd=self._handle, dst_dir_fd=self._handle)
+            if self._script >= 0:
+                os.ftruncate(self._script, 0)  # for one who has opened it already
+        finally:
+            self._close()
 
     def remove(self) -> None:
         """Remove it all."""
-        self._close()
-        _clear(self._handle, self.here)
+        try:
+            self._clear(self._name, self._handle)
+        finally:
+            self._close()
+
+    def _clear(self, name: str, handle: int) -> None:
+        for each in (SCRIPT, REPORT, NEXT):
+            with contextlib.suppress(OSError):
+                os.unlink(each, dir_fd=handle)
+        with contextlib.suppress(OSError):
+            os.rmdir(name, dir_fd=self._parent)
 
     def _close(self) -> None:
-        if self._script >= 0:
-            os.close(self._script)
-            self._script = -1
+        for handle in (self._script, self._handle, self._parent):
+            if handle >= 0:
+                os.close(handle)
+        self._script = self._handle = self._parent = -1
 
 
-def _clear(handle: int, path: Path) -> None:
+def _open_directory(pid: int, path: str) -> int:
+    """A handle on the directory that process `pid` sees at `path`.
+
+    No link on the way is followed: an absolute one that somebody else's root holds would lead us into our own.
+    """
+    if sys.platform != "linux":
+        return os.open(path, DIRECTORY)
+    handle = os.open(f"/proc/{pid}/root", DIRECTORY)
     try:
-        for name in (SCRIPT, REPORT, NEXT):
-            with contextlib.suppress(OSError):
-                os.unlink(name, dir_fd=handle)
-    finally:
+        for name in PurePosixPath(path).parts[1:]:
+            inner = os.open(name, DIRECTORY | os.O_NOFOLLOW, dir_fd=handle)
+            os.close(handle)
+            handle = inner
+    except BaseException:
         os.close(handle)
-    with contextlib.suppress(OSError):
-        path.rmdir()
+        raise
+    return handle
 
 
 def _owner(pid: int) -> int | None:

@@ -43,11 +43,11 @@ def _attach(pid: int, timeout: float, budget: float, token: str) -> Endpoint:
         _call(pid, handover.script, timeout)
         handover.forget_others()
         endpoint = _await_agent(pid, handover, end)
-    except AttachTimeoutError:
-        handover.withdraw()
+    except (AgentFailedError, GoneError, UnsupportedError):  # it has run, or never will
+        handover.remove()
         raise
     except BaseException:
-        handover.remove()
+        handover.withdraw()
         raise
     handover.remove()
     return endpoint
@@ -98,7 +98,7 @@ def _call(pid: int, script: str, timeout: float) -> None:
 
 
 def _command(pid: int, script: str) -> list[str]:
-    """What runs CALL by the target's interpreter, where the target is, and as its user if that is not trusted."""
+    """What runs CALL by the target's interpreter, where the target is, and with no right that the target has not."""
     import psutil
 
     process = psutil.Process(pid)
@@ -106,9 +106,14 @@ def _command(pid: int, script: str) -> list[str]:
     command = [process.exe(), "-I", "-S", "-c", CALL, str(inner), script]
     if sys.platform != "linux":
         return command
-    enter = [] if _same_place(pid) else ["--mount", "--pid", "--root"]
-    if os.geteuid() == 0 and not _only_roots(Path(f"/proc/{pid}/exe")):
-        enter += [f"--setgid={process.gids().effective}", f"--setuid={process.uids().effective}"]
+    here = _same_place(pid)
+    enter = [] if here else ["--mount", "--pid", "--root"]
+    # elsewhere, a program that only root can write may still load libraries that somebody else has put there
+    if os.geteuid() == 0 and not (here and _only_roots(Path(f"/proc/{pid}/exe"))):
+        uid = process.uids().effective
+        if uid == 0 and not _has_our_rights(pid):
+            raise UnsupportedError(pid, "its interpreter would run with rights that the process does not have")
+        enter += [f"--setgid={process.gids().effective}", f"--setuid={uid}"]
     return ["nsenter", f"--target={pid}", *enter, "--", *command] if enter else command
 
 
@@ -118,11 +123,18 @@ def _only_roots(program: Path) -> bool:
     return found.st_uid == 0 and not found.st_mode & 0o022
 
 
+def _has_our_rights(pid: int) -> bool:
+    """Whether the process holds every capability that we hold, where we hold it."""
+    ours, theirs = (int(procfs.status(each)["CapEff"], 16) for each in (os.getpid(), pid))
+    return not ours & ~theirs and _same_namespace(pid, "user")
+
+
 def _same_place(pid: int) -> bool:
     try:
-        ours, theirs = Path("/proc/self"), Path(f"/proc/{pid}")
-        return (theirs / "root").samefile("/") and all(
-            (ours / "ns" / kind).readlink() == (theirs / "ns" / kind).readlink() for kind in ("mnt", "pid")
-        )
+        return Path(f"/proc/{pid}/root").samefile("/") and all(_same_namespace(pid, kind) for kind in ("mnt", "pid"))
     except OSError:
         return False
+
+
+def _same_namespace(pid: int, kind: str) -> bool:
+    return Path("/proc/self/ns", kind).readlink() == Path(f"/proc/{pid}/ns", kind).readlink()

@@ -67,7 +67,7 @@ def handover():
 
 def test_report_is_read_and_nothing_else(handover, tmp_path):
     assert handover.report() == ""
-    report = handover.here / "report"
+    report = Path(handover.there, "report")
     report.write_bytes(b"why\0\0")
     assert handover.report() == "why"
     report.unlink()
@@ -84,8 +84,8 @@ def test_links_in_the_directory_lead_nowhere(handover, tmp_path):
     precious = tmp_path / "precious"
     precious.write_text("precious")
     for name in ("start.py", "next.py"):
-        (handover.here / name).unlink(missing_ok=True)
-        (handover.here / name).symlink_to(precious)
+        Path(handover.there, name).unlink(missing_ok=True)
+        Path(handover.there, name).symlink_to(precious)
     handover.withdraw()
     assert precious.read_text() == "precious" and precious.stat().st_uid == os.geteuid()
     handover.__init__(os.getpid())  # for what the fixture does in the end
@@ -97,7 +97,7 @@ def test_everything_is_the_users(start):
     program = start("sleeping", python=SYSTEM_PYTHON, user=UID)
     made = Handover(program.pid)
     made.give("pass")
-    for path in (made.here, made.here / "start.py"):
+    for path in (Path(made.there), Path(made.there, "start.py")):
         assert (path.stat().st_uid, path.stat().st_mode & 0o077) == (UID, 0)
     made.remove()
     assert not left_over(program.pid)
@@ -110,6 +110,66 @@ def test_root_runs_no_program_of_somebody_else(tmp_path):
     assert _only_roots(program) == (os.geteuid() == 0)
     program.chmod(0o775)
     assert not _only_roots(program)
+
+
+USERS_OWN_NAMESPACES = ["setpriv", f"--reuid={UID}", f"--regid={UID}", "--clear-groups", "unshare", "-r", "--mount"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give rights up")
+def test_root_runs_nothing_as_root_among_the_mounts_of_a_user(wait_for):
+    """The program there is root's, and the libraries it would load are whatever that user has mounted."""
+    if subprocess.run([*USERS_OWN_NAMESPACES, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("users may make no namespaces here")
+    with subprocess.Popen([*USERS_OWN_NAMESPACES, SYSTEM_PYTHON, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        wait_for(lambda: os.readlink(f"/proc/{process.pid}/exe") == os.path.realpath(SYSTEM_PYTHON))
+        assert _only_roots(Path(f"/proc/{process.pid}/exe"))
+        command = remote_exec._command(process.pid, "script")
+        assert {"--mount", f"--setuid={UID}", f"--setgid={UID}"} <= set(command[: command.index("--")])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give rights up")
+def test_root_with_fewer_rights_is_given_no_more(wait_for):
+    prefix = ["unshare", "--mount", "setpriv", "--bounding-set=-sys_admin"]
+    if subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("no new namespaces here")
+    with subprocess.Popen([*prefix, SYSTEM_PYTHON, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        wait_for(lambda: os.readlink(f"/proc/{process.pid}/exe") == os.path.realpath(SYSTEM_PYTHON))
+        with pytest.raises(errors.UnsupportedError, match="rights that the process does not have"):
+            remote_exec._command(process.pid, "script")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for mounts of its own")
+def test_links_in_the_root_of_another_lead_nowhere(tmp_path, wait_for):
+    """Absolute links in somebody else's root are, when root follows them from here, links into our own."""
+    ours = tmp_path / "ours"
+    ours.mkdir()
+    links = f"mount -t tmpfs none /mnt && mkdir /mnt/dev && ln -s {ours} /mnt/tmp"
+    links += f" && ln -s {ours} /mnt/dev/shm && ln -s {ours.parent} /mnt/var && mkdir {ours.parent}/tmp"
+    code = f"import os; os.system({links!r}); os.chroot('/mnt'); print(1, flush=True); input()"
+    command = ["unshare", "--mount", sys.executable, "-c", code]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        if process.stdout.readline() != "1\n":
+            pytest.skip("no new namespaces here")
+        with pytest.raises(errors.UnsupportedError, match="no directory"):
+            Handover(process.pid)
+    assert list(ours.iterdir()) == []
+
+
+def test_interrupted_attach_leaves_a_script_that_does_nothing_but_remove_itself(monkeypatch):
+    """A script that the process has been told of and cannot find makes it complain."""
+    told = []
+
+    def interrupt(pid, handover, end):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(remote_exec, "_call", lambda pid, script, timeout: told.append(script))
+    monkeypatch.setattr(remote_exec, "_await_agent", interrupt)
+    files = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(KeyboardInterrupt):
+        remote_exec.attach_by_remote_exec(os.getpid(), 1.0, 0.01, "token")
+    assert len(os.listdir("/proc/self/fd")) == files
+    exec(Path(told[0]).read_text())
+    assert not left_over(os.getpid()) and find_endpoint(os.getpid()) is None
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be another user")
