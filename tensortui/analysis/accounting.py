@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -65,7 +65,7 @@ class Accounts:
         self._seq: int | None = None
         self._tensors: Mapping[int, Tensor] = {}
         self._storages: Mapping[int, Storage] = {}
-        self._members: dict[int, dict[int, None]] = {}  # an ordered set of tensors for each storage
+        self._members: dict[int, tuple[int, ...]] = {}  # the tensors on each storage that has any
         self._accounts: dict[int, Account] = {}
         self._overlaps: dict[str, Overlaps] = {}
         self._shared: dict[int, int] = {}  # what a storage that shares memory with others counts
@@ -87,7 +87,8 @@ class Accounts:
             touched = _unlike(self._tensors, sample.tensors)
             dirty = set(_unlike(self._storages, sample.storages))
         before, after = self._tensors, sample.tensors
-        members = self._members
+        left: dict[int, set[int]] = {}
+        joined: dict[int, list[int]] = {}
         for tid in touched:
             old, new = before.get(tid), after.get(tid)
             was = None if old is None else old.storage
@@ -97,11 +98,13 @@ class Accounts:
             if was is not None:
                 dirty.add(was)
                 if was != now:
-                    members.get(was, {}).pop(tid, None)
+                    left.setdefault(was, set()).add(tid)
             if now is not None:
                 dirty.add(now)
                 if was != now:
-                    members.setdefault(now, {})[tid] = None
+                    joined.setdefault(now, []).append(tid)
+        for number in left.keys() | joined.keys():
+            self._move(number, left.get(number, ()), joined.get(number, ()))
         stored, self._storages = self._storages, sample.storages
         self._seq, self._tensors = sample.seq, after
         for number in dirty:
@@ -147,26 +150,31 @@ class Accounts:
             {name: self._by_backing[name] for name in BACKINGS if self._by_backing[name]},
         )
 
+    def _move(self, number: int, left: Collection[int], joined: Iterable[int]) -> None:
+        """Take tensors from a storage, and put others on it, behind those that stay."""
+        members = (*[tid for tid in self._members.pop(number, ()) if tid not in left], *joined)
+        if members:
+            self._members[number] = members
+
     def _recount(self, number: int) -> None:
         old = self._accounts.pop(number, None)
         if old is not None:
             self._add(old, -1)
         storage = self._storages.get(number)
-        members = self._members.get(number)
         if storage is None:
-            if not members:
-                self._members.pop(number, None)
             return
-        tensors = [self._tensors[tid] for tid in members or ()]
+        members = self._members.get(number, ())
+        tensors = [self._tensors[tid] for tid in members]
+        # Lists rather than generators: with a hundred thousand storages of one tensor each these two lines count.
         account = Account(
-            min((tensor.category for tensor in tensors), key=CATEGORY_RANK.__getitem__, default="other"),
+            CATEGORIES[min([CATEGORY_RANK[tensor.category] for tensor in tensors], default=-1)],
             live_bytes(storage.bytes, tensors),
-            tuple(members or ()),
+            members,
             storage.bytes or 0,
             storage.device,
             storage.backing,
             self._counted(storage),
-            sum("base-only" not in tensor.flags for tensor in tensors),
+            sum(["base-only" not in tensor.flags for tensor in tensors]),
         )
         self._accounts[number] = account
         self._add(account, 1)

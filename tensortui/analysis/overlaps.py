@@ -6,12 +6,13 @@ Each has an address and a size of its own, so their bytes must not simply be add
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 from tensortui.model import Storage
 
 Span = tuple[int, int, int]  # first address, the one after the last, storage
+SMALL = 16  # one in so many storages is new: cheaper to look at all of them in one go
 
 
 class Overlaps:
@@ -20,39 +21,44 @@ class Overlaps:
     def __init__(self) -> None:
         """Start without storages."""
         self.clusters: tuple[tuple[Span, ...], ...] = ()
-        self._spans: list[Span] = []  # sorted
+        self._placed: list[Storage] = []  # those that hold memory, sorted by where it starts
 
     def update(self, gone: Iterable[Storage], new: Iterable[Storage]) -> None:
         """Take storages out, and others in."""
-        left = {span for storage in gone if (span := _span(storage))}
-        fresh = [span for storage in new if (span := _span(storage))]
-        spans = [span for span in self._spans if span not in left] if left else self._spans
-        spans += fresh
-        spans.sort()  # one long run in order already, and a short one
-        self._spans = spans
-        if self.clusters or any(map(self._meets_a_neighbour, fresh)):
-            self.clusters = tuple(_clusters(spans))
+        left = {storage.id for storage in gone}
+        fresh = [storage for storage in new if storage.address and storage.bytes and storage.backing != "none"]
+        placed = [storage for storage in self._placed if storage.id not in left] if left else self._placed
+        placed += fresh
+        placed.sort(key=_place)  # one long run in order already, and a short one
+        self._placed = placed
+        if self.clusters or len(fresh) * SMALL > len(placed) or any(map(self._meets_a_neighbour, fresh)):
+            self.clusters = tuple(_clusters(map(_span, placed)))
 
-    def _meets_a_neighbour(self, span: Span) -> bool:
+    def _meets_a_neighbour(self, storage: Storage) -> bool:
         # Enough where nothing overlapped before: the first of a cluster's spans meets the one after it.
-        at = bisect_left(self._spans, span)
-        near = self._spans[max(at - 1, 0) : at + 2]
+        at = bisect_left(self._placed, _place(storage), key=_place)
+        near = map(_span, self._placed[max(at - 1, 0) : at + 2])
         return any(one[1] > two[0] for one, two in pairwise(near))
 
 
-def _span(storage: Storage) -> Span | None:
-    if not storage.address or not storage.bytes or storage.backing == "none":
-        return None
-    return (storage.address, storage.address + storage.bytes, storage.id)
+def _place(storage: Storage) -> int:
+    return storage.address or 0
 
 
-def _clusters(spans: Sequence[Span]) -> Iterable[tuple[Span, ...]]:
-    first, end = 0, 0
-    for at, span in enumerate(spans):
-        if span[0] >= end:
-            if at - first > 1:
-                yield tuple(spans[first:at])
-            first = at
+def _span(storage: Storage) -> Span:
+    start = storage.address or 0
+    return (start, start + (storage.bytes or 0), storage.id)
+
+
+def _clusters(spans: Iterable[Span]) -> Iterator[tuple[Span, ...]]:
+    together: list[Span] = []
+    end = 0
+    for span in spans:
+        if span[0] >= end and together:
+            if len(together) > 1:
+                yield tuple(together)
+            together = []
+        together.append(span)
         end = max(end, span[1])
-    if len(spans) - first > 1:
-        yield tuple(spans[first:])
+    if len(together) > 1:
+        yield tuple(together)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 from tensortui.analysis.accounting import Accounts
 from tensortui.analysis.findings import Finding, find
@@ -94,7 +94,8 @@ class Feed:
 
     def _put(self, sample: Sample) -> None:
         before = self.sample
-        self.accounts.update(sample)
+        with self._sparing_the_collector(sample):
+            self.accounts.update(sample)
         if before is None or self._change is None or sample.change.since != before.seq:
             self._change = None
         else:
@@ -102,8 +103,20 @@ class Feed:
         self.sample = sample
         self.dirty = True
         self._news.set()
-        if not self._frozen and sample.phase == LIVE and len(sample.tensors) >= FREEZE_FROM:
-            # A full collection over these many records takes a tenth of a second, at a moment nobody chose.
-            self._frozen = True
-            gc.collect()
-            gc.freeze()
+
+    @contextmanager
+    def _sparing_the_collector(self, sample: Sample) -> Iterator[None]:
+        """No collection while the accounts of very many tensors are made, and none over these records later on.
+
+        A full one takes a tenth of a second, at a moment nobody chose; what little garbage there is at first stays.
+        """
+        if self._frozen or sample.phase != LIVE or len(sample.tensors) < FREEZE_FROM or not gc.isenabled():
+            yield
+            return
+        self._frozen = True
+        gc.disable()
+        try:
+            yield
+        finally:
+            gc.enable()
+        gc.freeze()

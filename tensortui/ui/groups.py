@@ -63,7 +63,6 @@ class Groups:
         self.ghosts: dict[int, Tensor] = {}  # gone, but still on screen for a moment
         self._ghost_storages: dict[int, Storage] = {}
         self._rank: dict[Key, Any] = {}
-        self._tie: dict[Key, str] = {}  # the order of groups of one rank
         self._laid: dict[Key, list[int]] = {}  # the rows of groups, sorted and bundled
         self.bundles: dict[int, tuple[int, ...]] = {}  # the tensors that the row of the first stands for
         self._loose: set[tuple[Any, ...]] = set()  # bundles that were opened
@@ -112,7 +111,7 @@ class Groups:
 
     def _regroup(self) -> Steps:
         """Find the groups and their tensors anew."""
-        self.members, self._rank, self._tie, self._folded = {}, {}, {}, set()
+        self.members, self._rank, self._folded = {}, {}, set()
         self._laid, self.bundles = {}, {}
         self.shown = 0
         sample, wanted = self.sample, self.view.filter
@@ -192,7 +191,6 @@ class Groups:
     def _forget(self, key: Key) -> None:
         self._moved.add(key)
         self._rank.pop(key, None)
-        self._tie.pop(key, None)
         self._unlay(key)
         self._folded.discard(key)
 
@@ -201,8 +199,6 @@ class Groups:
         storage = self.view.group_by == STORAGE
         for key in keys:
             self._rank[key] = self._rank_of(key)
-            if key not in self._tie:
-                self._tie[key] = self._tie_of(key)
             if storage and self._folds(key):
                 self._folded.add(key)
 
@@ -274,15 +270,17 @@ class Groups:
         return max(values) if reverse else min(values)
 
     def _tie_of(self, key: Key) -> str:
+        """The order of groups of one rank."""
         if self.view.group_by != STORAGE:
             return f"{natural(str(key))}\0{key}"
-        first = min((_tie(tensor) for tid in self.members[key] if (tensor := self.tensor(tid)) is not None), default="")
-        return f"{first}\0{abs(key):020}"
+        ties = [_tie(tensor) for tid in self.members[key] if (tensor := self.tensor(tid)) is not None]
+        return min(ties) if ties else f"\0{abs(key):020}"
 
 
 def _tie(tensor: Tensor) -> str:
     """What decides between tensors that are equal in the column that is sorted by: the base, the name, the number."""
-    return f"{'view' in tensor.flags:d}{natural(tensor.names[0]) if tensor.names else chr(0x7F)}\0{tensor.id:020}"
+    name = natural(tensor.names[0]) if tensor.names else "\x7f"
+    return f"{'1' if 'view' in tensor.flags else '0'}{name}\0{tensor.id:020}"
 
 
 def is_saved_view(tensor: Tensor) -> bool:

@@ -205,7 +205,7 @@ class Rows(Groups):
         """Rows to be worked on apart; what they have in common is replaced there, never changed."""
         fresh = copy(self)
         fresh._rank, fresh._folded, fresh._moved = self._rank.copy(), self._folded.copy(), set()
-        fresh._tie, fresh._laid, fresh.bundles = self._tie.copy(), self._laid.copy(), self.bundles.copy()
+        fresh._laid, fresh.bundles = self._laid.copy(), self.bundles.copy()
         return fresh
 
     def _arrange(self) -> Steps:
@@ -214,7 +214,7 @@ class Rows(Groups):
         for at in range(0, len(missing), STEP // 4):
             self._value(missing[at : at + STEP // 4])
             yield
-        yield from self._lay_out((yield from sort(self.members, self._rank, self._tie, self.view.reverse)))
+        yield from self._lay_out((yield from sort(self.members, self._rank, self._tie_of, self.view.reverse)))
 
     def _place(self) -> Steps:
         """Put the groups that moved where they belong, all others staying in their order."""
@@ -225,7 +225,7 @@ class Rows(Groups):
             yield
             kept = [key for key in keys if key not in moved]
             yield
-            keys = put_back(kept, found, self._rank, self._tie, self.view.reverse)
+            keys = yield from put_back(kept, found, self._rank, self._tie_of, self.view.reverse)
             yield
         yield from self._lay_out(keys)
 

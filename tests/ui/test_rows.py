@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 from dataclasses import replace
 from typing import Any
 
@@ -213,6 +214,20 @@ def test_a_row_whose_tensor_is_gone_stays_as_long_as_it_is_told_to() -> None:
     assert rows.find(("tensor", tid)) is not None
     done(rows.drop_ghosts())
     assert rows.find(("tensor", tid)) is None
+
+
+def test_a_row_costs_little_beyond_its_tensor() -> None:
+    count = 5_000
+    sample = many(count)
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        rows = rows_of(sample)
+        after_, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(rows.order) == count
+    assert (after_ - before) / count < 600  # bytes; a dictionary, or a text to sort by, for each would be more
 
 
 def test_opening_and_closing_groups_by_hand_leaves_the_rows_that_arranging_anew_gives() -> None:
