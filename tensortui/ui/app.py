@@ -114,12 +114,12 @@ class TensortuiApp(App[None]):
             self.register_theme(theme)
         self.theme = LIGHT.name if light else DARK.name
 
-    def on_mount(self) -> None:
+    async def on_mount(self) -> None:
         """Open the source, or the picker."""
         if self._open is not None:
             self.connect(self._open)
         elif self.picker is not None:
-            self.push_screen(PickerScreen(self.picker, self.glyphs))
+            await self._show(PickerScreen(self.picker, self.glyphs))
 
     @work(group="connect", exclusive=True, exit_on_error=False)
     async def connect(self, open_source: Open) -> None:
@@ -127,10 +127,10 @@ class TensortuiApp(App[None]):
         try:
             source = await open_source()
         except TensortuiError as error:
-            await self.push_screen(FailedScreen(error, self.glyphs))
+            await self._show(FailedScreen(error, self.glyphs))
         except OSError as error:
             failed = TensortuiError(f"The connection failed: {error}.", "Try it again.")
-            await self.push_screen(FailedScreen(failed, self.glyphs))
+            await self._show(FailedScreen(failed, self.glyphs))
         else:
             await self.show_source(source)
 
@@ -139,11 +139,21 @@ class TensortuiApp(App[None]):
         self.feed = Feed(source, self.clock)
         self.follow(self.feed)
         self.judge(self.feed)
-        await self.push_screen(TensorsScreen(self.feed, self.glyphs, self.clock, self.log_path))
+        await self._show(TensorsScreen(self.feed, self.glyphs, self.clock, self.log_path))
+
+    async def _show(self, screen: Screen[None]) -> None:
+        """Open a screen; keys that came before there was any are for the first one."""
+        await self.push_screen(screen)
+        self.call_later(self._passed, 0)
 
     async def on_event(self, event: Event) -> None:
         """Hand out each key when the one before is through."""
         if not isinstance(event, Key) or event.is_forwarded:
+            await super().on_event(event)
+            return
+        if event.key == "ctrl+j":  # what enter was before the terminal was ours
+            event = Key("enter", "\r")
+        if self._keys.leaves(event):
             await super().on_event(event)
         elif not self._keys.hold(event):
             await self._hand_out(event)

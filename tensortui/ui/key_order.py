@@ -26,13 +26,18 @@ class Passed(Message):
 
 
 class Keys:
-    """Holds keys back while one is under way."""
+    """Holds keys back while one is under way, and while there is no screen yet that they could be meant for."""
 
     def __init__(self) -> None:
-        """Nothing is under way."""
+        """There is no screen yet: that counts as the key of number 0."""
         self._waiting: deque[Key] = deque()
         self._number = 0
-        self._under_way = False
+        self._under_way = True
+
+    def leaves(self, key: Key) -> bool:
+        """Whether `key` is to quit what has no screen yet. A `q` behind other keys may be a part of what they type."""
+        before = self._under_way and self._number == 0
+        return before and (key.key in ("ctrl+q", "ctrl+c") or (key.key == "q" and not self._waiting))
 
     def hold(self, key: Key) -> bool:
         """Whether `key` has to wait for its turn; it is kept then."""

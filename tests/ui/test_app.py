@@ -6,7 +6,9 @@ import asyncio
 from collections.abc import Iterable
 from pathlib import Path
 
+import pytest
 from driving import Clock, all_ascii, driven
+from textual.events import Key
 from textual.widgets import OptionList, Static
 from ui_data import Played, after, many, training
 
@@ -52,6 +54,40 @@ async def test_keys_typed_ahead_go_where_the_keys_before_them_lead() -> None:
         it.type("escape", "f", *["backspace"] * 12, "enter", "slash", *"mlp.up", "enter", "i")
         await it.until(lambda: screen.has_class("-inspect"))
         assert it.tree.selected is not None and "mlp.up" in it.tree.selected.names[0]
+
+
+async def test_keys_typed_before_there_is_a_screen_are_for_the_first_one() -> None:
+    go = asyncio.Event()
+
+    async def connect() -> Played:
+        await go.wait()
+        return Played(training())
+
+    app = TensortuiApp(connect, clock=Clock(), ascii_only=False)
+    async with app.run_test() as pilot:
+        for key in ("b", "f", "q", "ctrl+j"):  # enter reads so where the terminal was not ours yet
+            app.post_message(Key(key, key if len(key) == 1 else None))
+        await pilot.pause()
+        assert not isinstance(app.screen, TensorsScreen) and not app._exit
+        go.set()
+        async with asyncio.timeout(10):
+            while not isinstance(app.screen, TensorsScreen) or app.screen.tree_view.view.filter is None:
+                await pilot.pause(0.01)
+        assert app.screen.tree_view.view.group_by == "category" and app.screen.tree_view.has_focus
+
+
+@pytest.mark.parametrize("key", ["q", "ctrl+q"])
+async def test_what_has_no_screen_yet_can_be_left(key: str) -> None:
+    async def connect() -> Played:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    app = TensortuiApp(connect)
+    async with app.run_test() as pilot:
+        app.post_message(Key(key, None))
+        async with asyncio.timeout(10):
+            while not app._exit:
+                await pilot.pause(0.01)
 
 
 async def test_a_key_is_not_lost_where_the_one_before_closed_a_screen() -> None:
