@@ -11,11 +11,12 @@ from itertools import chain
 from types import CellType, CodeType, FrameType
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from tensortui.agent.guard import ONLY_TRUE, Alone, Stillness
+from tensortui.agent.guard import ONLY_TRUE, Alone, DisturbedError, Stillness
 
 WORD = ctypes.sizeof(ctypes.c_size_t)
 MAX_SLOTS = 512
 MAX_DEPTH = 1_000  # frames of one thread
+TRIES = 5  # to calibrate, where threads are switched in the middle of it
 _TAGGED_INT = 3  # 3.14: slots are tagged references; both low bits mean an integer that is no object, no others: unset
 
 
@@ -61,11 +62,15 @@ class Locals:
             if sysconfig.get_config_var("Py_GIL_DISABLED"):
                 self.reason = "names of local variables cannot be read without the global interpreter lock"
         if not self.reason:
-            try:
-                with Alone():
-                    self.usable = self._calibrate()
-            except Exception:
-                self.usable = False
+            for _ in range(TRIES):
+                try:
+                    with Alone():
+                        self.usable = self._calibrate()
+                    break
+                except DisturbedError:
+                    continue
+                except Exception:
+                    break
             if not self.usable:
                 self.reason = "names of local variables cannot be read: the layout of frames is unknown"
 
