@@ -35,6 +35,7 @@ from tensortui.attach.errors import (
     UnsupportedError,
 )
 from tensortui.attach.inject import Injection
+from tensortui.attach.memory import MemoryGoneError
 from tensortui.attach.region import poll
 from tensortui.attach.remote_exec import REMOTE_EXEC_VERSION, attach_by_remote_exec
 from tensortui.attach.rendezvous import Endpoint, find_endpoint
@@ -91,6 +92,8 @@ def _put_in(pid: int, timeout: float, budget: float) -> Endpoint:
             # a process that ends refuses things in many ways, a little before its end shows
             if poll(lambda: not procfs.alive(pid), ENDING_SECONDS):
                 raise GoneError(pid, "ended meanwhile") from None
+            if isinstance(error, MemoryGoneError):
+                raise GoneError(pid, "became another program meanwhile") from None
             refused = error if isinstance(error, AttachError) else RefusedError(pid, error)
     else:
         refused = UnsupportedError(pid, "on this platform only Python 3.14 and later can be entered from outside")

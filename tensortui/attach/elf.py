@@ -13,6 +13,9 @@ from tensortui.attach.memory import Memory
 EM_X86_64 = 62
 PT_LOAD, PT_DYNAMIC = 1, 2
 DT_HASH, DT_STRTAB, DT_SYMTAB, DT_GNU_HASH = 4, 5, 6, 0x6FFFFEF5
+PROGRAM_HEADER = struct.Struct("<IIQQQQQQ")
+MOST_DYNAMIC = 1 << 16  # bytes
+LONGEST_CHAIN = 4096  # symbols of one hash; a process may hold anything, a chain without an end too
 SYMBOL_TYPES = (0, 1, 2)  # none, object, function
 
 
@@ -51,15 +54,16 @@ class Image:
         header = self._memory.read(base, 64)
         (offset,) = struct.unpack_from("<Q", header, 32)
         size, count = struct.unpack_from("<HH", header, 54)
+        if size != PROGRAM_HEADER.size:
+            raise NotAnImageError
         table = self._memory.read(base + offset, size * count)
         dynamic, first = None, 0
-        for index in range(count):
-            kind, _, file_offset, address, _, _, length, _ = struct.unpack_from("<IIQQQQQQ", table, index * size)
+        for kind, _, file_offset, address, _, _, length, _ in PROGRAM_HEADER.iter_unpack(table):
             if kind == PT_LOAD and file_offset == 0:
                 first = address
             elif kind == PT_DYNAMIC:
                 dynamic = (address, length)
-        if dynamic is None:
+        if dynamic is None or dynamic[1] > MOST_DYNAMIC:
             raise NotAnImageError
         bias = base - first
         tags: dict[int, int] = {}
@@ -98,7 +102,9 @@ class Image:
         bucket = table + 16 + 8 * bloom
         chain = bucket + 4 * buckets
         index = self._u32(bucket + 4 * (wanted % buckets)) if buckets else 0
-        while index and index >= first:
+        for _ in range(LONGEST_CHAIN):
+            if not index or index < first:
+                break
             value = self._u32(chain + 4 * (index - first))
             if value | 1 == wanted | 1:
                 address = self._address(index, name)
@@ -117,7 +123,9 @@ class Image:
             wanted = (wanted ^ (high >> 24)) & ~high & 0xFFFFFFFF
         buckets = self._u32(table)
         index = self._u32(table + 8 + 4 * (wanted % buckets)) if buckets else 0
-        while index:
+        for _ in range(LONGEST_CHAIN):
+            if not index:
+                break
             address = self._address(index, name)
             if address is not None:
                 return address

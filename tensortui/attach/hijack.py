@@ -52,13 +52,17 @@ class Window:
             raise Retry("the thread has gone") from None
         self._held = True
         try:
-            ptrace.request(ptrace.INTERRUPT, self.tid)
+            with contextlib.suppress(OSError):  # refused of one that is ending, for whose end we then wait
+                ptrace.request(ptrace.INTERRUPT, self.tid)
             self._wait_for_stop(time.monotonic() + STOP_SECONDS)
             self._stopped = True
+            if self.tid not in procfs.threads(self.pid):
+                raise Retry("its id is by now that of another process's thread")
             self.registers = ptrace.registers(self.tid)
             self.back = self._way_back()
-        except BaseException:
+        except BaseException as error:
             self.release()
+            _retry_if_ended(error)
             raise
         return self
 
@@ -66,6 +70,7 @@ class Window:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.release()
+        _retry_if_ended(error)
 
     def _wait_for_stop(self, deadline: float) -> None:
         spins = 0
@@ -146,3 +151,9 @@ class Window:
         if self._stopped:
             with contextlib.suppress(OSError):
                 ptrace.request(ptrace.DETACH, self.tid)
+
+
+def _retry_if_ended(error: BaseException | None) -> None:
+    """A thread can end under our hands: its process is killed, or becomes another program."""
+    if isinstance(error, (ProcessLookupError, ChildProcessError)):
+        raise Retry("the thread ended") from None

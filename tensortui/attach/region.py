@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar
 from tensortui.attach import procfs, threads
 from tensortui.attach.errors import NoRoomError, NoThreadError, NotInitializedError, SyscallRefusedError
 from tensortui.attach.hijack import Retry, Window
-from tensortui.attach.memory import Memory
+from tensortui.attach.memory import Memory, MemoryGoneError
 from tensortui.attach.stubs import code
 from tensortui.attach.target import Target
 
@@ -247,6 +247,8 @@ def _padding(target: Target) -> int:
         if mapping.permissions.startswith("r-x") and mapping.inode != "0":
             try:
                 tail = target.memory.read(mapping.end - PAGE, PAGE)
+            except MemoryGoneError:
+                raise
             except OSError:
                 continue
             zeros = len(tail) - len(tail.rstrip(b"\0"))

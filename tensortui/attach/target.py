@@ -15,7 +15,7 @@ from tensortui.attach.errors import (
     StoppedError,
     TracedError,
 )
-from tensortui.attach.memory import Memory
+from tensortui.attach.memory import Memory, MemoryGoneError
 
 PYTHON_SYMBOLS = (
     "Py_AddPendingCall",
@@ -96,6 +96,8 @@ class Target:
             try:
                 image = elf.Image(self.memory, base)
                 found = {name: image.lookup(name) for name in sorted(missing)}
+            except MemoryGoneError:
+                raise
             except (elf.NotAnImageError, OSError, struct.error):
                 continue
             if not found.get(PYTHON_SYMBOLS[0]):

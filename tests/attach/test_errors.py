@@ -432,6 +432,59 @@ def test_process_that_ends_meanwhile(start):
         killer.wait()
 
 
+def test_process_that_becomes_another_program_meanwhile(monkeypatch, start, wait_for):
+    """It has the same id, and other memory: nothing of ours goes there."""
+    program = start("becoming")
+    make = bootstrap.bootstrap_source
+
+    def late(**options):
+        os.kill(program.pid, signal.SIGUSR1)
+        wait_for(lambda: os.readlink(f"/proc/{program.pid}/exe").endswith("sleep"))
+        return make(**options)
+
+    monkeypatch.setattr(bootstrap, "bootstrap_source", late)
+    assert "became another program" in fails(errors.GoneError, program.pid).cause
+    assert program.process.poll() is None
+
+
+def test_thread_of_another_process_is_let_go(start):
+    """A thread that has ended may have left its id to one of another process."""
+    program, other = start("sleeping"), start("sleeping")
+    opened = memory.Memory(program.pid)
+
+    def hold():
+        with hijack.Window(program.pid, opened, other.pid, None):
+            raise AssertionError("it was taken")
+
+    with pytest.raises(hijack.Retry, match="another process"):
+        in_a_thread(hold)
+    opened.close()
+    assert other.finish() == program.finish() == "LEFT {}"
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_thread_that_ends_under_our_hands(start, wait_for, when):
+    program = start("sleeping")
+    opened = memory.Memory(program.pid)
+
+    def kill():
+        os.kill(program.pid, 9)
+        wait_for(lambda: Path(f"/proc/{program.pid}/stat").read_text().split()[2] in "ZX")
+
+    def hold():
+        with hijack.Window(program.pid, opened, program.pid, None) as window:
+            if when == "before":
+                kill()
+            address = window.registers.rip
+            if when == "after":
+                kill()
+            window.go(address, window.registers.rsp)
+
+    with pytest.raises(hijack.Retry, match="ended"):
+        in_a_thread(hold)
+    opened.close()
+
+
 def test_every_kind_is_its_own():
     found = [
         value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, errors.AttachError)
