@@ -218,7 +218,7 @@ def create(target: Target, source: bytes) -> Region:
                 window.go(padding, window.registers.rsp)
         except Retry:
             continue
-        mapped = poll(lambda: _code_mapped(target, base), 1.0)  # noqa: B023 - used before the next turn
+        mapped = poll(lambda: _mapped(target, base), 1.0)  # noqa: B023 - used before the next turn
         if settled(target, tid, padding, STAGE_SIZE):
             target.memory.write(padding, before)
         if not mapped:
@@ -232,13 +232,17 @@ def create(target: Target, source: bytes) -> Region:
 
 def _stage(window: Window, base: int, size: int) -> bytes:
     back = window.back
-    values = (base, size, *(back.rdi, back.rsi, back.rdx, back.r10, back.r8, back.r9, back.rax, back.rcx, back.r11))
+    values = (
+        base,
+        size - PAGE,
+        *(back.rdi, back.rsi, back.rdx, back.r10, back.r8, back.r9, back.rax, back.rcx, back.r11),
+    )
     constants = b"".join(value.to_bytes(8, "little") for value in (*values, back.rip))
     return code.STAGE[: code.STAGE_CONSTANTS] + constants
 
 
-def _code_mapped(target: Target, base: int) -> bool:
-    return any(mapping.start == base and mapping.permissions == "r-xp" for mapping in procfs.maps(target.pid))
+def _mapped(target: Target, base: int) -> bool:
+    return any(mapping.start == base + DATA and mapping.permissions == "rw-p" for mapping in procfs.maps(target.pid))
 
 
 def _padding(target: Target) -> int:

@@ -92,10 +92,14 @@ class Program:
         settled(self.pid)
         return len(os.listdir(f"/proc/{self.pid}/task"))
 
+    def mappings(self) -> list[str]:
+        """The kind of each of its mappings of memory without a name."""
+        lines = [line.split() for line in Path(f"/proc/{self.pid}/maps").read_text().splitlines()]
+        return [line[1] for line in lines if line[4] == "0" and len(line) == 5]
+
     def regions(self) -> int:
         """How many pages of code of ours it has."""
-        lines = [line.split() for line in Path(f"/proc/{self.pid}/maps").read_text().splitlines()]
-        return sum(line[1] == "r-xp" and line[4] == "0" and len(line) == 5 for line in lines)
+        return self.mappings().count("r-xp")
 
     def finish(self) -> str:
         """Ask it to end; everything it still says. It must end well, and without a word on stderr."""

@@ -235,11 +235,15 @@ def test_interpreter_that_is_starting(start, greet):
         program.finish()
 
 
-def test_memory_that_may_not_be_mapped(start, greet):
+@pytest.mark.parametrize("pages", [0, 4])
+def test_memory_that_may_not_be_mapped(start, greet, pages):
+    """Not a page, or not all of it: nothing is left of the try."""
     program = start("busy")
-    limits = resource.prlimit(program.pid, resource.RLIMIT_AS)
-    resource.prlimit(program.pid, resource.RLIMIT_AS, (1 << 20, limits[1]))
+    limits, before = resource.prlimit(program.pid, resource.RLIMIT_AS), program.mappings()
+    used = int(Path(f"/proc/{program.pid}/statm").read_text().split()[0])
+    resource.prlimit(program.pid, resource.RLIMIT_AS, ((used + pages) * resource.getpagesize(), limits[1]))
     fails(errors.SyscallRefusedError, program.pid)
+    assert program.mappings() == before
     resource.prlimit(program.pid, resource.RLIMIT_AS, limits)
     greet(attach(program.pid)).detach()
     assert program.finish() == "LEFT {}"

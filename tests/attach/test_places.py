@@ -75,3 +75,12 @@ def test_forked_child_of_an_attached_process(start, greet):
     greet(second).detach()
     greet(first).detach()
     assert program.finish() == "LEFT {}"
+
+
+def test_program_that_may_not_make_memory_executable(start, greet):
+    program = start("hardened", ready=False)
+    said = program.line()
+    if said != "READY":
+        pytest.skip(said)
+    greet(attach(program.pid)).detach()
+    assert program.finish() == "LEFT {}"
