@@ -138,6 +138,7 @@ class Census:
         self._by_pyid: Dict[int, Tracked] = {}
         self._by_ref: Dict[int, Tracked] = {}
         self.withheld = ""  # why no tensor at all may be watched, if so
+        self.unseen_gradients = 0  # that only torch could give us, when they were last looked for
         self.memory: Dict[str, Any] = {}  # what discovery keeps from one pass to the next
         self._next_id = 1
 

@@ -211,6 +211,7 @@ class Gradients:
             memory["gradients"] = GradientPointers(context.torch)
         self._pointers: GradientPointers = memory["gradients"]
         self._rest = RestReader(context.torch, base, Backward(sys.modules))
+        self._unseen = 0  # gradients that only torch could give us, and not now
 
     def name_all(self, recent: bool = False) -> Work:
         """Name them; where they are not where they should be, only those of a target at rest are found.
@@ -231,13 +232,16 @@ class Gradients:
             yield
         if not recent:
             memory["leaves"] = leaves
+        self._context.census.unseen_gradients = self._unseen
 
     def _name(self, leaves: List[Tracked]) -> None:
         unknown: List[Optional[int]] = [None] * len(leaves)
         places = self._pointers.of([one.pyid for one in leaves]) if self._pointers.usable else unknown
         for leaf, place in zip(leaves, places):
             held = None if place == 0 else self._context.census.at(place) if place else self._at_rest(leaf)
-            if held is not None:
+            if held is None and place is None and self._pointers.usable:
+                self._unseen += 1
+            elif held is not None:
                 owner = name_of(self._context, leaf)
                 self._context.note(held, owner + ".grad" if owner else None, GRADIENT)
 

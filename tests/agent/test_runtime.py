@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tensortui.wire.frames import encode
+from tensortui.wire.messages import GRADIENT
 
 PROGRAM = """
 import gc, os, sys, threading, torch
@@ -52,6 +53,19 @@ def test_births_changes_and_deaths_are_told(program: Any, connect: Any) -> None:
     assert kept["id"] not in client.tables["tensors"]
     assert client.named("other")["id"] > kept["id"]
     assert kept["storage"] not in client.tables["storages"]
+
+
+def test_gradients_that_cannot_be_had_from_a_busy_program_are_missed_aloud(program: Any, connect: Any) -> None:
+    process, path = program(PROGRAM)
+    client = connect(path)
+    busy = "threading.Thread(target=lambda: exec('while not over: sum(range(99))', {'over': over}))"
+    say(process, f"over = []; worker = {busy}; worker.start()")
+    say(process, "leaf = torch.zeros(3, requires_grad=True); (leaf * 2).sum().backward()")
+    assert [one for one in client.refresh()["coverage"]["reasons"] if one.endswith("not listed: 1")]
+    say(process, "leaf.grad")  # as an optimizer asks for it: from now on it has a Python object
+    assert client.refresh(2)["coverage"]["reasons"] == []
+    assert client.named("leaf.grad")["category"] == GRADIENT
+    say(process, "over.append(1); worker.join()")
 
 
 def test_detach_leaves_nothing(program: Any, connect: Any) -> None:
