@@ -116,11 +116,17 @@ def _knows_remote_exec(pid: int) -> bool:
 
 @contextlib.contextmanager
 def _alone(pid: int, timeout: float) -> Iterator[None]:
-    """One attacher at a time. The lock is on the process's own directory in /proc: no file of ours can be left over."""
+    """One attacher at a time. The lock is on the process's own memory in /proc: no file of ours can be left over.
+
+    Where that cannot be opened it is on its directory, which anybody can lock, to keep others out for ever.
+    """
     try:
-        handle = os.open(f"/proc/{pid}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        handle = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        raise GoneError(pid) from None
+        try:
+            handle = os.open(f"/proc/{pid}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            raise GoneError(pid) from None
     try:
         if not poll(lambda: _locked(handle), timeout):
             raise BusyError(pid)

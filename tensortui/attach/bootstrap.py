@@ -64,7 +64,7 @@ def socket_directories() -> list[str]:
     """The directories in which an agent puts its own, the first choice first, as the target sees them."""
     if sys.platform == "linux":
         return ["/tmp", "/dev/shm", "/var/tmp"]
-    return [tempfile.gettempdir()]
+    return [tempfile.gettempdir(), "/tmp"]  # the first may be one user's alone, and not the target's
 
 
 def bootstrap_source(

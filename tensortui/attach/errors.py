@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tensortui.errors import TensortuiError
 
+CHECK_LIMITS = "Check its limits on threads and memory (ulimit -u, cgroup pids.max), then try again."
 START_WITH_AGENT = "Start the program with the agent in it: `tensortui run prog args...`."
 
 
@@ -148,7 +149,7 @@ class QueueRefusedError(AttachError):
     def __init__(self, pid: int) -> None:
         super().__init__(
             f"Process {pid} could start no thread for the agent, and its main thread runs no Python code.",
-            "Check its limits on threads and memory (ulimit -u, cgroup pids.max), then try again.",
+            CHECK_LIMITS,
         )
 
 
@@ -179,6 +180,15 @@ class AttachTimeoutError(AttachError):
         )
 
 
+# What the report of an agent that could not start says, and what to do then; else it is about its socket.
+AFTER_REPORT = (
+    ("global interpreter lock", "Start the program with the lock: `python -X gil=1`, or PYTHON_GIL=1."),
+    ("no thread could be started", CHECK_LIMITS),
+    ("does not answer", "Try again in a moment."),
+)
+NEEDS_DIRECTORY = "It needs a directory for its socket (/tmp, /dev/shm or /var/tmp, writable by the process)."
+
+
 class AgentFailedError(AttachError):
     """The bootstrap ran in the target and the agent could not start."""
 
@@ -187,7 +197,7 @@ class AgentFailedError(AttachError):
     def __init__(self, pid: int, report: str) -> None:
         super().__init__(
             f"The agent could not start in process {pid}: {report.rstrip('.')}.",
-            "It needs a directory for its socket (/tmp, /dev/shm or /var/tmp, writable by the process).",
+            next((step for words, step in AFTER_REPORT if words in report), NEEDS_DIRECTORY),
         )
 
 

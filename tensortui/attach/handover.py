@@ -14,7 +14,7 @@ import stat
 import sys
 from pathlib import PurePosixPath
 
-from tensortui.attach import procfs
+from tensortui.attach import identity
 from tensortui.attach.bootstrap import socket_directories
 from tensortui.attach.errors import UnsupportedError
 from tensortui.attach.loader import REPORT_SIZE
@@ -37,8 +37,9 @@ class Handover:
 
     def __init__(self, pid: int) -> None:
         """Make it where process `pid` sees it. Raises UnsupportedError when that is nowhere."""
-        self._owner = _owner(pid)
-        self._key = f"tensortui-start-{_identity(pid)}-"
+        # root gives it away; everyone else owns the process and the files already
+        self._owner = identity.owner(pid) if os.geteuid() == 0 else None
+        self._key = f"tensortui-start-{identity.name(pid)}-"
         self._name = self._key + secrets.token_hex(8)
         self._script = -1
         for directory in socket_directories():
@@ -157,23 +158,3 @@ def _open_directory(pid: int, path: str) -> int:
         os.close(handle)
         raise
     return handle
-
-
-def _owner(pid: int) -> int | None:
-    """Whom root gives it to; None for everyone else, to whom process and files belong already."""
-    if os.geteuid() != 0:
-        return None
-    if sys.platform == "linux":
-        return int(procfs.status(pid)["Uid"].split()[1])
-    import psutil
-
-    return int(psutil.Process(pid).uids().effective)
-
-
-def _identity(pid: int) -> str:
-    """The process, in any pid namespace and for all time."""
-    if sys.platform == "linux":
-        return f"{procfs.inner_pid(pid)}-{procfs.start_time(pid)}"
-    import psutil
-
-    return f"{pid}-{int(psutil.Process(pid).create_time())}"

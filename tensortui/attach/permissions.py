@@ -41,6 +41,14 @@ def may_trace() -> bool:
         return os.geteuid() == 0
 
 
+def may_connect(pid: int) -> bool:
+    """Whether an agent in the process would serve us: it serves its own user and root."""
+    try:
+        return os.geteuid() in (0, procfs.effective_uid(pid))
+    except OSError:
+        return False
+
+
 def explain(pid: int) -> AttachError:
     """The error to raise when the kernel has said no to process `pid`."""
     try:
@@ -55,7 +63,7 @@ def explain(pid: int) -> AttachError:
     if fields.get("TracerPid", "0") != "0":
         return TracedError(pid, int(fields["TracerPid"]))
     uid = int(fields["Uid"].split()[0])
-    if uid != os.geteuid() and not may_trace():
+    if os.geteuid() not in (0, uid) and not may_trace():
         return PermissionDeniedError(
             f"Process {pid} belongs to another user (uid {uid}).", "Run tensortui as that user, or as root with sudo."
         )

@@ -76,9 +76,14 @@ def inner_pid(pid: int) -> int:
     return int(status(pid).get("NSpid", str(pid)).split()[-1])
 
 
+def effective_uid(pid: int) -> int:
+    """The effective uid of the process, as our own user namespace numbers it."""
+    return int(status(pid)["Uid"].split()[1])
+
+
 def inner_uid(pid: int) -> int:
     """The effective uid that the process itself sees, in its own user namespace."""
-    outer = int(status(pid)["Uid"].split()[1])
+    outer = effective_uid(pid)
     for line in (PROC / str(pid) / "uid_map").read_text().splitlines():
         inside, outside, count = (int(word) for word in line.split())
         if outside <= outer < outside + count:

@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-from tensortui.attach import procfs
+from tensortui.attach import identity, procfs
 from tensortui.attach.bootstrap import bootstrap_source
 from tensortui.attach.errors import AgentFailedError, AttachTimeoutError, GoneError, UnsupportedError
 from tensortui.attach.handover import Handover
@@ -30,7 +30,7 @@ def attach_by_remote_exec(pid: int, timeout: float, budget: float, token: str) -
     try:
         return _attach(pid, timeout, budget, token)
     except (OSError, psutil.Error) as error:
-        if not _alive(pid):
+        if not identity.alive(pid):
             raise GoneError(pid, "ended meanwhile") from None
         raise UnsupportedError(pid, f"sys.remote_exec could not be prepared ({error})") from None
 
@@ -62,18 +62,10 @@ def _await_agent(pid: int, handover: Handover, end: float) -> Endpoint:
         said = handover.report()
         if said:
             raise AgentFailedError(pid, said)
-        if not _alive(pid):
+        if not identity.alive(pid):
             raise GoneError(pid, "ended meanwhile")
         time.sleep(0.005)
     raise AttachTimeoutError(pid, time.monotonic() - start, gil_held=False)
-
-
-def _alive(pid: int) -> bool:
-    if sys.platform == "linux":
-        return procfs.alive(pid)
-    import psutil
-
-    return bool(psutil.pid_exists(pid))
 
 
 def _call(pid: int, script: str, timeout: float) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import socket
 import stat
 import sys
@@ -11,12 +12,13 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from tensortui.attach import procfs
+from tensortui.attach import identity, procfs
 from tensortui.attach.bootstrap import socket_directories
 
 CONNECT_SECONDS = 1.0
 STALE_SECONDS = 60.0
 SWEPT_AT_ONCE = 100
+SOCKET_NAME = re.compile(r"[0-9]+-[0-9]+\.sock")
 
 
 @dataclass(frozen=True)
@@ -38,8 +40,11 @@ class Endpoint:
 def socket_paths(pid: int) -> list[str]:
     """Where the socket of an agent in process `pid` may be, as paths that can be used here."""
     if sys.platform != "linux":
-        folder = f"tensortui-{os.geteuid()}"
-        return [f"{directory}/{folder}/{pid}-0.sock" for directory in socket_directories()]
+        try:
+            name = f"tensortui-{identity.owner(pid)}/{pid}-0.sock"
+        except OSError:
+            return []
+        return [f"{directory}/{name}" for directory in socket_directories()]
     try:
         name = f"tensortui-{procfs.inner_uid(pid)}/{procfs.inner_pid(pid)}-{procfs.start_time(pid)}.sock"
     except (OSError, KeyError, ValueError):
@@ -53,11 +58,11 @@ def socket_paths(pid: int) -> list[str]:
 def find_endpoint(pid: int) -> Endpoint | None:
     """The agent that listens in process `pid` already, or None."""
     try:
-        owner = int(procfs.status(pid)["Uid"].split()[1]) if sys.platform == "linux" else os.geteuid()
+        owner = identity.owner(pid)
     except (OSError, KeyError):
         return None
     for path in socket_paths(pid):
-        if _trusted(Path(path).parent, owner) and _answer(path) == "accepts":
+        if _is_trusted(path, owner) and _answer(path) == "accepts":
             return Endpoint(pid, path, None, fresh=False, how="connected", seconds=0.0)
     return None
 
@@ -65,22 +70,36 @@ def find_endpoint(pid: int) -> Endpoint | None:
 def sweep(folder: Path) -> None:
     """Remove the sockets that killed processes have left in `folder`, if it is of our own user."""
     with contextlib.suppress(OSError):
-        if not _trusted(folder, os.geteuid()):  # root keeps its hands off: another could put anything in its place
-            return
-        for path in list(folder.glob("*-*.sock"))[:SWEPT_AT_ONCE]:
-            found = path.lstat()
-            # the age spares one that is bound and does not listen yet
-            old = stat.S_ISSOCK(found.st_mode) and time.time() - found.st_mtime > STALE_SECONDS
-            if old and _answer(str(path)) == "refuses":
-                path.unlink(missing_ok=True)
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            _sweep(folder, handle)
+        finally:
+            os.close(handle)
 
 
-def _trusted(folder: Path, owner: int) -> bool:
-    """Whether `folder` is a directory, no link, that only `owner` can use: anybody may make one of any name in /tmp."""
+def _sweep(folder: Path, handle: int) -> None:
+    if not _is_of(os.fstat(handle), os.geteuid()):
+        return
+    names = [name for name in os.listdir(handle) if SOCKET_NAME.fullmatch(name)]
+    for name in names[:SWEPT_AT_ONCE]:
+        found = os.stat(name, dir_fd=handle, follow_symlinks=False)
+        # the age spares one that is bound and does not listen yet
+        old = stat.S_ISSOCK(found.st_mode) and time.time() - found.st_mtime > STALE_SECONDS
+        if old and _answer(str(folder / name)) == "refuses":
+            # by the handle: in a root that is not ours, the path may lead elsewhere by now
+            os.unlink(name, dir_fd=handle)
+
+
+def _is_trusted(path: str, owner: int) -> bool:
+    """Whether what is at `path` is in a directory, no link, of `owner` alone: anybody may make one of any name."""
     try:
-        found = folder.lstat()
+        return _is_of(Path(path).parent.lstat(), owner)
     except OSError:
         return False
+
+
+def _is_of(found: os.stat_result, owner: int) -> bool:
+    """Whether it is a directory that only `owner` can use."""
     return stat.S_ISDIR(found.st_mode) and found.st_uid == owner and not found.st_mode & 0o077
 
 

@@ -135,6 +135,16 @@ def test_another_users_process(start):
 
 
 @root_only
+def test_root_that_may_not_trace_is_not_told_to_become_root(start):
+    """In a container, for example: there the kernel asks for SYS_PTRACE, of root too."""
+    program = start("sleeping", python=SYSTEM_PYTHON, user=OTHER_UID)
+    code = f"from tensortui.attach import attach; attach({program.pid})"
+    command = ["setpriv", "--bounding-set=-sys_ptrace", sys.executable, "-c", code]
+    said = subprocess.run(command, capture_output=True, text=True, check=False).stderr.splitlines()
+    assert "a container without SYS_PTRACE" in said[-2] and "--cap-add=SYS_PTRACE" in said[-1]
+
+
+@root_only
 def test_process_that_hides_itself(start):
     pid = os.fork()
     if pid == 0:
@@ -322,11 +332,33 @@ def test_no_more_threads_while_busy(start):
 
 def test_another_attacher_is_at_it(start):
     program = start("busy")
-    handle = os.open(f"/proc/{program.pid}", os.O_RDONLY)
+    handle = os.open(f"/proc/{program.pid}/mem", os.O_RDONLY)
     fcntl.flock(handle, fcntl.LOCK_EX)
     fails(errors.BusyError, program.pid, timeout=0.1)
     os.close(handle)
     assert program.finish() == "LEFT {}"
+
+
+def test_nobody_can_lock_others_out(start, greet):
+    """The directory of a process can be opened, and locked, by every user of the machine."""
+    program = start("busy")
+    handle = os.open(f"/proc/{program.pid}", os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    greet(attach(program.pid, timeout=0.5)).detach()
+    os.close(handle)
+    assert program.finish() == "LEFT {}"
+
+
+@pytest.mark.parametrize(
+    ("report", "step"),
+    [
+        ("OSError: this Python runs without the global interpreter lock (main:1)", "PYTHON_GIL=1"),
+        ("no thread could be started: can't start new thread", "ulimit -u"),
+        ("OSError: /tmp/tensortui-1 is not a directory of ours alone", "a directory for its socket"),
+    ],
+)
+def test_agent_that_could_not_start_says_what_helps(report, step):
+    assert step in errors.AgentFailedError(1, report).next_step
 
 
 def test_gil_held_in_c(start, greet):
