@@ -6,15 +6,15 @@ The process is ended when the viewer is quit. Other programs to look at: --list.
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 import sysconfig
-import tempfile
 import time
 from importlib.util import find_spec
 from pathlib import Path
 
 from tensortui.cli.options import add_view_options
-from tensortui.cli.program import Program
+from tensortui.cli.program import Program, temporary_folder
 from tensortui.cli.target import require_terminal
 from tensortui.errors import TensortuiError, UsageError
 
@@ -47,8 +47,11 @@ def run(arguments: argparse.Namespace) -> int:
         )
     require_terminal(f"{sys.executable} {path} & tensortui snapshot $! --json")
     print(f"Starting {path}\n{summary(path)}", file=sys.stderr)
-    with tempfile.TemporaryDirectory(prefix="tensortui-demo-") as folder:
-        show(path, Path(folder) / f"{arguments.name}.log", arguments)
+    folder = temporary_folder("tensortui-demo-")
+    try:
+        show(path, folder / f"{arguments.name}.log", arguments)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
     return 0
 
 

@@ -25,13 +25,15 @@ def run(arguments: argparse.Namespace) -> int:
     pid = parse_pid(arguments.pid)
     import asyncio
 
-    from tensortui.attach import find_endpoint, procfs
+    from tensortui.attach import find_endpoint, permissions, procfs
     from tensortui.attach.errors import GoneError
 
     endpoint = find_endpoint(pid)
     if endpoint is None:
         if not procfs.exists(pid):
             raise GoneError(pid)
+        if not permissions.may_connect(pid):  # what is there cannot be seen
+            raise permissions.explain(pid)
         raise TensortuiError(f"There is no agent in process {pid}.", "Nothing is to be done.", kind="no_agent")
     if not asyncio.run(_detach(endpoint)):
         raise TensortuiError(

@@ -51,6 +51,7 @@ del sys.modules["sitecustomize"], start
 import sitecustomize  # the environment's own, or the ImportError that site expects where there is none
 """
 POLL_SECONDS = 0.02
+LAST_LINE_BYTES = 4096
 
 
 def command_line(python: str, module: bool, program: str, arguments: Sequence[str]) -> list[str]:
@@ -72,11 +73,31 @@ def environment_with_agent(environment: Mapping[str, str], *, budget: float) -> 
     from tensortui.attach.listening import STAYS
 
     original = environment.get("PYTHONPATH")
-    folder = Path(tempfile.mkdtemp(prefix="tensortui-run-"))
-    bootstrap = bootstrap_source(budget=budget, idle_exit=STAYS)
-    (folder / "sitecustomize.py").write_text(SITECUSTOMIZE.format(original=original, bootstrap=bootstrap), "utf-8")
+    text = SITECUSTOMIZE.format(original=original, bootstrap=bootstrap_source(budget=budget, idle_exit=STAYS))
+    folder = temporary_folder("tensortui-run-")
+    try:
+        (folder / "sitecustomize.py").write_text(text, "utf-8")
+    except OSError as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise _no_folder(error) from None
     path = f"{folder}{os.pathsep}{original}" if original else str(folder)
     return {**environment, "PYTHONPATH": path}, folder
+
+
+def temporary_folder(prefix: str) -> Path:
+    """Make a directory of our own."""
+    try:
+        return Path(tempfile.mkdtemp(prefix=prefix))
+    except OSError as error:
+        raise _no_folder(error) from None
+
+
+def _no_folder(error: OSError) -> TensortuiError:
+    return TensortuiError(
+        f"A temporary file cannot be written: {error.strerror}.",
+        "Set TMPDIR to a directory that can be written.",
+        kind="no_folder",
+    )
 
 
 def replace_this_process(command: Sequence[str], *, budget: float) -> None:
@@ -142,10 +163,12 @@ class Program:
             return None
         return f"exited with status {code}" if code >= 0 else f"was killed by signal {-code}"
 
-    def last_lines(self, count: int = 5) -> str:
-        """The last lines of its output."""
-        lines = self.log.read_text("utf-8", "replace").splitlines()
-        return "\n".join(lines[-count:])
+    def last_line(self) -> str:
+        """The last line of its output that is not empty."""
+        with self.log.open("rb") as output:
+            size = output.seek(0, os.SEEK_END)
+            output.seek(max(0, size - LAST_LINE_BYTES))
+            return output.read().decode("utf-8", "replace").strip().rpartition("\n")[2]
 
     def wait_for_agent(self, seconds: float) -> Endpoint:
         """Return the endpoint of the agent that is in the program. Raises when it ends first or none answers."""
@@ -176,10 +199,10 @@ class Program:
 
     def failure(self, ended: str) -> TensortuiError:
         """The error to raise when the program ended before there was anything to see."""
-        tail = self.last_lines()
+        said = self.last_line()
         return TensortuiError(
             f"The program {ended} before the viewer could open.",
-            f"Its output is in {self.log}" + (f":\n{tail}" if tail else "; it is empty."),
+            f"Its output is in {self.log}" + (f", and ends with: {said}" if said else "; it is empty."),
             kind="ended",
         )
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from tensortui.cli.options import add_budget_option, add_view_options
 from tensortui.cli.program import Program, command_line, replace_this_process
 from tensortui.cli.target import require_terminal
+from tensortui.errors import TensortuiError
 
 AGENT_SECONDS = 15.0
 
@@ -50,7 +51,14 @@ def run(arguments: argparse.Namespace) -> int:
     from tensortui.cli.viewer import view
 
     try:
-        view(program.wait_for_agent(AGENT_SECONDS), arguments, log=program.log)
+        endpoint = program.wait_for_agent(AGENT_SECONDS)
+    except TensortuiError:  # which says what has become of the program
+        raise
+    except BaseException:
+        tell(program)
+        raise
+    try:
+        view(endpoint, arguments, log=program.log)
     finally:
         tell(program)
     return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +41,16 @@ def gpu_processes() -> GpuProcesses:
 
 
 @contextmanager
-def _nvml(pynvml: object) -> Iterator[None]:
-    pynvml.nvmlInit()  # type: ignore[attr-defined]
+def _nvml(pynvml: Any) -> Iterator[None]:
+    pynvml.nvmlInit()
     try:
         yield
     finally:
-        pynvml.nvmlShutdown()  # type: ignore[attr-defined]
+        pynvml.nvmlShutdown()
 
 
-def _add(used: dict[int, int | None], processes: list[object]) -> None:
+def _add(used: dict[int, int | None], processes: list[Any]) -> None:
     for process in processes:
-        pid, memory = int(process.pid), process.usedGpuMemory  # type: ignore[attr-defined]
+        pid, memory = int(process.pid), process.usedGpuMemory
         before = used.get(pid, 0)
         used[pid] = None if memory is None or before is None else before + int(memory)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tensortui.attach import attach
 from tensortui.cli.main import COMMANDS
 from tensortui.version import VERSION
 
@@ -102,6 +104,17 @@ def test_a_process_that_is_gone_is_a_failure(
     result = tensortui(command, str(gone.pid))
     assert (result.returncode, result.stdout) == (1, "")
     assert result.stderr.startswith(f"tensortui: Process {gone.pid} does not exist.\n")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be another user")
+def test_what_is_in_another_users_process_is_not_claimed_to_be_nothing(trainer: subprocess.Popen[str]) -> None:
+    attach(trainer.pid)
+    # all of it is loaded before the change of user, who may not be able to read it
+    code = "import asyncio, os, sys, tensortui.analysis.text, tensortui.attach\nfrom tensortui.cli import main\n"
+    code += f"main.build_parser()\nos.setuid(54321)\nsys.exit(main.main(['detach', '{trainer.pid}']))"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    assert result.returncode == 1
+    assert result.stderr.startswith(f"tensortui: Process {trainer.pid} belongs to another user (uid 0).\n")
 
 
 def test_an_interrupt_ends_with_130(start: Callable[..., subprocess.Popen[str]]) -> None:

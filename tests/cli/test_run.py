@@ -165,7 +165,17 @@ def test_a_program_that_fails_at_once_is_told_with_its_output(tmp_path: Path) ->
     program.process.wait(30)
     error = program.failure(program.ended() or "")
     assert error.cause == "The program exited with status 1 before the viewer could open."
-    assert "no data here" in error.next_step
+    assert error.next_step.endswith(", and ends with: no data here")
+
+
+def test_where_no_temporary_file_can_be_written_it_is_said(tmp_path: Path) -> None:
+    code = "import sys, tempfile\ntempfile._candidate_tempdir_list = lambda: ['/nowhere']\n"
+    code += f"from tensortui.cli.main import main\nsys.exit(main(['run', '--no-viewer', {__file__!r}]))"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    assert result.returncode == 1
+    first, second = result.stderr.splitlines()
+    assert first.startswith("tensortui: A temporary file cannot be written: ")
+    assert "TMPDIR" in second
 
 
 @pytest.fixture

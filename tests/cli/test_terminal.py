@@ -127,6 +127,14 @@ def test_run_leaves_the_program_running_and_says_where(terminal: Terminal, tmp_p
         os.kill(pid, 15)
 
 
+def test_run_says_once_what_became_of_a_program_that_fails(terminal: Terminal, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text("raise SystemExit('no data here')")
+    terminal.start(f"{sys.executable} -m tensortui run --log {tmp_path / 'log'} {tmp_path / 'program.py'}", width=200)
+    screen = terminal.wait_for(r"^code 1$")
+    assert screen.count("exited with status 1") == 1
+    assert re.search("Its output is in .*, and ends with: no data here$", screen, re.MULTILINE)
+
+
 @pytest.mark.parametrize("term", ["dumb"])
 def test_a_terminal_that_cannot_draw_gets_a_hint(terminal: Terminal, term: str) -> None:
     terminal.start(f"TERM={term} {sys.executable} -m tensortui attach 4321", width=120)
