@@ -15,7 +15,9 @@ _UNSAFE = re.compile(
 )
 _DIGITS = re.compile(r"\d+")
 _NUMBER_CELLS = 12
+_NUMBERED = re.compile(r"([^\W\d]+)(\d+)")  # layer1
 _LEAST_WORD = 5
+_LETTERS = (1 << 10, 4, 2, 1)  # of each word of a path, fewer and fewer
 _COMMON = ("weight", "bias")
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\x1b": "\\e"}
 
@@ -69,8 +71,8 @@ def truncate(text: str, cells: int, *, ellipsis: str = "…", keep: str = "start
 def shorten(name: str, cells: int, *, ellipsis: str = "…") -> str:
     """Cut the safe name of a tensor to `cells` so that what tells it from its siblings stays.
 
-    The path gives way first, from its root on, then what stands between its numbers and its last word; of
-    "exp_avg of a.path" and of "row @ a frame" both sides keep a part.
+    The path gives way first: its root goes, its words get shorter, and only then those between its numbers and its last
+    word are left out. Of "exp_avg of a.path" and of "row @ a frame" both sides keep a part.
     """
     if width(name) <= cells:
         return name
@@ -81,13 +83,18 @@ def shorten(name: str, cells: int, *, ellipsis: str = "…") -> str:
     if " saved by " in name:
         return truncate(name, cells, ellipsis=ellipsis)
     lead, of, path = name.rpartition(" of ")
-    for short in dict.fromkeys([lead, _initial(lead, 4, ellipsis), _initial(lead, 2, ellipsis)]):
-        for stem, last in _shorter(path, ellipsis):
-            if width(text := short + of + stem + last) <= cells:
-                return text
-    room = cells - width(short + of + stem)
-    if room >= _LEAST_WORD and stem:
-        return short + of + stem + truncate(last, room, ellipsis=ellipsis, keep="both")
+    leads = dict.fromkeys([lead, _initial(lead, 4, ellipsis), _initial(lead, 2, ellipsis)])
+    words, last = _words(path)
+    for letters in _LETTERS:
+        for short in leads:
+            for stem in _stems(words, letters, ellipsis):
+                if width(text := short + of + stem + last) <= cells:
+                    return text
+    shortest = dict.fromkeys([list(leads)[-1], ellipsis + _tail(lead, 2) if lead else ""])
+    for stem in (list(_stems(words, 1, ellipsis))[-1], *_gaps(words, ellipsis)):
+        for short in shortest:
+            if text := _last_word(last, cells - width(short + of + stem), ellipsis):
+                return short + of + stem + text
     return truncate(name, cells, ellipsis=ellipsis, keep="both")
 
 
@@ -97,22 +104,60 @@ def _initial(word: str, cells: int, ellipsis: str) -> str:
     return short if width(short) < width(word) else word
 
 
-def _shorter(path: str, ellipsis: str) -> Iterator[tuple[str, str]]:
-    """A dotted path before its last word, and that word, shorter and shorter; words with numbers in them stay."""
+def _words(path: str) -> tuple[list[str], str]:
+    """The words of a dotted path before its last one, and that; "weight" alone would tell nothing."""
     words = path.removesuffix(".grad").split(".")
     if len(words) > 1 and words[-1] in _COMMON:
-        words[-2:] = [".".join(words[-2:])]  # alone it would tell nothing
-    words[-1] += path[len(path.removesuffix(".grad")) :]
-    last = len(words) - 1
-    kept = [at for at, word in enumerate(words) if at == last or any(map(str.isdigit, word))]
-    yield "".join(f"{word}." for word in words[:-1]), words[-1]
-    for start in range(1, kept[0] + 1):
-        yield ellipsis + "".join(f"{word}." for word in words[start:-1]), words[-1]
-    for gone in range(kept[0] + 1, last):
+        words[-2:] = [".".join(words[-2:])]
+    return words[:-1], words[-1] + path[len(path.removesuffix(".grad")) :]
+
+
+def _stems(words: list[str], letters: int, ellipsis: str) -> Iterator[str]:
+    """What stands before the last word, without more and more of its root, with `letters` of each word."""
+    short = [_cut(word, letters) for word in words]
+    numbers = _numbers(words)
+    last = numbers[0] if numbers else len(words) - (1 if letters == 1 or len(words) < 3 else 2)
+    for start in range(max(last, 0) + 1):
+        yield (ellipsis if start else "") + "".join(f"{word}." for word in short[start:])
+
+
+def _cut(word: str, letters: int) -> str:
+    """The first letters of a word, and its number; a word that would lose a single letter reads better whole."""
+    match = _NUMBERED.fullmatch(word)
+    if match is None and any(map(str.isdigit, word)):
+        return word
+    text, number = match.groups() if match is not None else (word, "")
+    return word if len(text) <= letters + 1 else _head(text, letters) + number
+
+
+def _gaps(words: list[str], ellipsis: str) -> Iterator[str]:
+    """The numbers of a path, and the initials of fewer and fewer words between them and the last word."""
+    kept = _numbers(words)
+    for gone in range(kept[0] + 1 if kept else 0, len(words)):
         if gone not in kept:
-            left = [at for at in range(kept[0], last + 1) if at > gone or at in kept]
-            parts = [words[at] + ("." if after - 1 == at else ellipsis) for at, after in pairwise(left)]
-            yield (ellipsis if kept[0] else "") + "".join(parts), words[-1]
+            left = [at for at in range(kept[0] if kept else gone + 1, len(words)) if at > gone or at in kept]
+            text = ellipsis if not kept or kept[0] else ""
+            for at, after in pairwise([*left, len(words)]):
+                text += (words[at] if at in kept else words[at][:1]) + ("." if after - 1 == at else ellipsis)
+            yield text
+
+
+def _numbers(words: list[str]) -> list[int]:
+    return [at for at, word in enumerate(words) if any(map(str.isdigit, word))]
+
+
+def _last_word(last: str, room: int, ellipsis: str) -> str:
+    """The last word of a path in `room` cells, "" where too little is left: "w" tells "weight" from "bias"."""
+    if width(last) <= room:
+        return last
+    plain, grad = last.removesuffix(".grad"), ".g" if last.endswith(".grad") else ""
+    for common in _COMMON:
+        word = plain.removesuffix(f".{common}")
+        if word != plain:
+            end = f".{common[0]}{grad or ellipsis}"
+            left = room - width(end)
+            return truncate(word, left, ellipsis=ellipsis, keep="both") + end if left >= min(width(word), 3) else ""
+    return truncate(last, room, ellipsis=ellipsis, keep="both") if room >= _LEAST_WORD else ""
 
 
 def natural(text: str) -> str:

@@ -159,6 +159,8 @@ class TensortuiApp(App[None]):
             await self._hand_out(event)
 
     async def _hand_out(self, key: Key) -> None:
+        if not self.screen_stack:  # on the way out
+            return
         target = self.focused or self.screen
         await super().on_event(key)
         number = self._keys.follow(target)
@@ -167,7 +169,7 @@ class TensortuiApp(App[None]):
 
     async def on_passed(self, event: Passed) -> None:
         """A key had its effect."""
-        if not self._keys.again(event, self.focused or self.screen):
+        if self.screen_stack and not self._keys.again(event, self.focused or self.screen):
             await self._passed(event.number)
 
     async def _passed(self, number: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tensortui.analysis.text import natural
@@ -100,12 +100,14 @@ CATEGORY = Column(
     lambda t, g: f"{g.category.get(t.category, '?')} {t.category}",
     lambda t: CATEGORY_RANK.get(t.category, 99),
 )
+# The glyph alone: the totals above the table say which it is.
+CATEGORY_GLYPH = replace(CATEGORY, title="cat", width=3, text=lambda t, g: g.category.get(t.category, "?"))
 COLUMNS = (
     NAME,
     Column("shape", "shape", 16, 1, lambda t, g: dims_text(t.shape), _numel, descending=True),
     Column("dtype", "dtype", 6, 1, lambda t, g: dtype_text(t.dtype), lambda t: t.dtype or ""),
     Column("device", "device", 7, 4, lambda t, g: t.device or "n/a", lambda t: t.device or ""),
-    Column("bytes", "bytes", 10, 3, lambda t, g: format_bytes(t.bytes), lambda t: t.bytes or 0, True, True),
+    Column("bytes", "bytes", 10, 2, lambda t, g: format_bytes(t.bytes), lambda t: t.bytes or 0, True, True),
     Column("distinct", "distinct", 10, 8, _distinct, lambda t: t.distinct_bytes or 0, True, True),
     Column("strides", "strides", 14, 5, lambda t, g: dims_text(t.strides), lambda t: t.strides or ()),
     Column("offset", "offset", 7, 6, lambda t, g: format_number(t.offset, 7), lambda t: t.offset or 0, True, True),
@@ -114,7 +116,8 @@ COLUMNS = (
     CATEGORY,
 )
 BY_KEY = {column.key: column for column in COLUMNS}
-MIN_NAME, MIN_NAME_WIDE = 22, 28
+MIN_NAME, MIN_NAME_WIDE = 20, 28
+NARROW = 100  # below it the category is its glyph
 GAP = 1
 BAR_WITH_SHARE = 10  # a bar of this width has its share in numbers beside it
 
@@ -164,12 +167,15 @@ def lay_out(width: int, pan: int = 0, chosen: Sequence[str] = ()) -> Layout:
     least = MIN_NAME_WIDE if width >= 110 else MIN_NAME
     columns = [BY_KEY[key] for key in chosen] if chosen else list(COLUMNS[1:])
     columns = columns[min(pan, len(columns) - 1) :]
+    if width < NARROW:
+        columns = [CATEGORY_GLYPH if column is CATEGORY else column for column in columns]
     taken = storage_width(bar)
     while len(columns) > 1 and taken + least + sum(c.width + GAP for c in columns) > width:
         # Chosen or panned: what is at the left was asked for, so the right gives way. Else the least important does.
         columns.remove(columns[-1] if pan or chosen else max(columns, key=lambda c: c.priority))
     name = max(width - taken - sum(c.width + GAP for c in columns), 8)
-    hidden = tuple(c for c in COLUMNS[1:] if c not in columns)
+    shown = {column.key for column in columns}
+    hidden = tuple(column for column in COLUMNS[1:] if column.key not in shown)
     return Layout(width, bar, name, tuple(columns), hidden)
 
 

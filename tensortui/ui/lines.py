@@ -137,7 +137,7 @@ class Lines:
     def _style(self, tensor: Tensor, column: Column, mark: str) -> str:
         if mark == "gone":
             return "gone" if column is NAME else "dim"
-        if column is CATEGORY:
+        if column.key == CATEGORY.key:
             return tensor.category if tensor.category in self.glyphs.category else ""
         if column is NAME:
             return "name" if tensor.names else "dim"

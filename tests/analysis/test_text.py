@@ -164,17 +164,48 @@ def test_a_shortened_name_keeps_what_tells_it_from_its_siblings(form, cells):
     assert all(width(name) <= cells for name in short)
 
 
+MODELS = [
+    [
+        f"bert.encoder.layer.{layer}.{part}.{word}"
+        for layer in (0, 11)
+        for part in ("attention.self.query", "attention.self.key", "attention.output.dense", "intermediate.dense",
+                     "output.dense", "attention.output.LayerNorm", "output.LayerNorm")
+        for word in ("weight", "bias")
+    ],
+    [
+        f"model.transformer.h.{layer}.{part}.weight"
+        for layer in (0, 11)
+        for part in ("ln_1", "ln_2", "attn.c_attn", "attn.c_proj", "mlp.c_fc", "mlp.c_proj")
+    ],
+    [f"resnet.layer{a}.{b}.{word}.weight" for a in (1, 4) for b in (0, 1) for word in ("conv1", "bn1", "downsample.0")],
+    [f"trainer.model.{part}.projection.weight" for part in ("encoder", "decoder", "generator")],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("names", MODELS, ids=["bert", "gpt", "resnet", "parts"])
+@pytest.mark.parametrize("cells", [22, 30])
+def test_tensors_of_real_models_read_differently_however_short(names, cells):
+    forms = ("{}", "{}.grad", "exp_avg of {}", "exp_avg_sq of {}", "momentum_buffer of {}")
+    names = [form.format(name) for name in names for form in forms]
+    assert len({shorten(name, cells) for name in names}) == len(names)
+
+
 @pytest.mark.parametrize(
     ("name", "cells", "short"),
     [
         ("model.fc.weight", 20, "model.fc.weight"),
         ("model.encoder.fc.weight", 20, "…encoder.fc.weight"),
         ("model.layers.3.self_attn.in_proj_weight", 36, "…layers.3.self_attn.in_proj_weight"),
-        ("momentum_buffer of model.layers.3.self_attn.in_proj_weight", 40, "momentum_buffer of …3…in_proj_weight"),
-        ("exp_avg_sq of model.layers.3.self_attn.in_proj_weight", 28, "ex…sq of …3…in_proj_weight"),
+        ("bert.encoder.layer.11.attention.output.dense.weight", 26, "…11.atte.outp.dense.weight"),
+        ("bert.encoder.layer.11.attention.output.dense.weight.grad", 20, "…11.a.o.dense.w.g"),
+        ("trainer.model.decoder.projection.weight", 29, "…model.deco.projection.weight"),
+        ("momentum_buffer of model.layers.3.self_attn.in_proj_weight", 40, "mome…ffer of …3.self_attn.in_proj_weight"),
+        ("exp_avg_sq of model.layers.3.self_attn.in_proj_weight", 28, "ex…sq of …3.s.in_proj_weight"),
+        ("exp_avg_sq of resnet.layer4.1.conv2.weight", 20, "…sq of …l4.1.c…v2.w…"),
+        ("trainer.logs['val2.loss'][31]", 20, "…logs['val2.los…[31]"),
         ("row @ step() some/folder/train.py:47", 22, "row @ step() some/fol…"),
         ("a_variable_with_a_long_name @ f() a.py:1", 20, "a_variable_wi… @ f(…"),
-        ("exp_avg of model.layers.11.mlp.down.weight", 22, "ex…vg of …11…dow…eight"),
+        ("exp_avg of model.layers.11.mlp.down.weight", 22, "ex…vg of …11.m.down.w…"),
         ("mat2 saved by AddmmBackward0", 20, "mat2 saved by Addmm…"),
         ("x" * 50, 10, "xxx…xxxxxx"),
     ],

@@ -71,9 +71,12 @@ async def test_keys_typed_before_there_is_a_screen_are_for_the_first_one() -> No
         assert not isinstance(app.screen, TensorsScreen) and not app._exit
         go.set()
         async with asyncio.timeout(10):
-            while not isinstance(app.screen, TensorsScreen) or app.screen.tree_view.view.filter is None:
+            while not isinstance(app.screen, TensorsScreen):
                 await pilot.pause(0.01)
-        assert app.screen.tree_view.view.group_by == "category" and app.screen.tree_view.has_focus
+            tree = app.screen.tree_view
+            while tree.view.filter is None or not tree.has_focus:
+                await pilot.pause(0.01)
+        assert tree.view.group_by == "category"
 
 
 @pytest.mark.parametrize("key", ["q", "ctrl+q"])
@@ -119,7 +122,7 @@ async def test_the_status_counts_findings_and_their_screen_leads_to_the_tensor()
         assert it.app.feed is not None
         await it.until(lambda: it.app.feed.judged is not None)  # type: ignore[union-attr]
         it.screen.tick()
-        assert "▲! 2 findings (2)" in it.status() and "2 Findings (2)" in it.text_of("TabBar")
+        assert "▲! 2 findings, press 2 " in it.status() and " 2 Findings 2 found " in it.text_of("TabBar")
         it.screen.set_filter("category:gradient")
         await it.press("2")
         assert isinstance(it.app.screen, FindingsScreen)

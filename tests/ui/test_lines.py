@@ -39,10 +39,10 @@ def test_a_shared_storage_and_a_kept_one() -> None:
     b.add("row", (4096,), device="cpu", storage=b.storage(64 << 20, "cpu"))
     assert drawn(b.sample(), 80) == [
         " ▼  64.00 MiB ╸┄┄┄┄ cpu  1 tensor  ▲! kept by a view of 16.00 KiB",
-        "                      row                   (4096,)          f32    · other",
+        "                      row                 (4096,)          f32     16.00 KiB ·",
         " ▼   4.00 KiB ━━━━━ cuda:0  2 tensors",
-        "                      x                     (32, 32)         f32    · other",
-        "                      x.t()                 (32, 32)         f32    · other",
+        "                      x                   (32, 32)         f32      4.00 KiB ·",
+        "                      x.t()               (32, 32)         f32      4.00 KiB ·",
     ]
 
 
@@ -119,7 +119,7 @@ def test_the_same_in_ascii() -> None:
     b.add("row", (4096,), device="cpu", storage=b.storage(64 << 20, "cpu"))
     assert drawn(b.sample(), 80, ASCII) == [
         " v  64.00 MiB #.... cpu  1 tensor  /!\\ kept by a view of 16.00 KiB",
-        "                      row                   (4096,)          f32    . other",
+        "                      row                 (4096,)          f32     16.00 KiB .",
     ]
 
 
@@ -139,7 +139,7 @@ def test_every_line_fits_and_the_columns_stand_under_their_titles() -> None:
 
 def test_wide_terminals_show_every_column_and_narrow_ones_what_matters() -> None:
     assert lay_out(200).hidden == ()
-    assert [column.key for column in lay_out(80).columns] == ["shape", "dtype", "category"]
+    assert [column.key for column in lay_out(79).columns] == ["shape", "dtype", "bytes", "category"]
     assert [column.key for column in lay_out(80, pan=4).columns][:2] == ["distinct", "strides"]
 
 
@@ -163,8 +163,8 @@ def test_large_numbers_are_rounded_in_the_table_never_cut() -> None:
 def test_chosen_columns_stand_in_their_order_and_give_way_from_the_right() -> None:
     chosen = ("grad_fn", "version", "strides", "offset", "shape")
     assert [column.key for column in lay_out(200, chosen=chosen).columns] == list(chosen)
-    assert [column.key for column in lay_out(80, chosen=chosen).columns] == ["grad_fn", "version", "strides"]
-    assert [column.key for column in lay_out(80, 2, chosen).columns] == ["strides", "offset"]
+    assert [column.key for column in lay_out(78, chosen=chosen).columns] == ["grad_fn", "version", "strides"]
+    assert [column.key for column in lay_out(78, 2, chosen).columns] == ["strides", "offset"]
 
 
 def test_strings_of_the_target_cannot_act() -> None:

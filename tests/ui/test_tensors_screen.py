@@ -336,7 +336,7 @@ async def test_without_tensors_the_screen_says_why(phase: str, words: str) -> No
 async def test_incomplete_coverage_is_said_with_its_reasons() -> None:
     sample = replace(training(), coverage=Coverage(False, ("gc.freeze() hides 120 objects",)))
     async with driven(sample) as it:
-        assert "incomplete" in it.status()
+        assert "▲! incomplete, press w" in it.status()
         await it.press("w")
         assert "gc.freeze() hides 120 objects" in it.notes()
 

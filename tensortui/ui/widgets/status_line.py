@@ -57,6 +57,11 @@ class StatusLine(Static):
             self.update(line)
 
 
+def press(key: str) -> list[Piece]:
+    """The key to what was just said."""
+    return [(", press ", "$dim"), (key, "bold $foreground")]
+
+
 def findings(feed: Feed, glyphs: Glyphs, room: int) -> list[Piece]:
     """How many findings there are, and the key to them; the sign before them says that some are more than notes."""
     count = len(feed.findings)
@@ -65,7 +70,7 @@ def findings(feed: Feed, glyphs: Glyphs, room: int) -> list[Piece]:
     words = "1 finding" if count == 1 else f"{count} findings"
     grave = any(finding.severity != "note" for finding in feed.findings)
     said = (f"{glyphs.warn} {words}", "bold $warning") if grave else (words, "")
-    return [said, (" (2)" if room >= NARROW else "", "$dim")]
+    return [said, *(press("2") if room >= NARROW else [])]
 
 
 def status(feed: Feed, now: float, glyphs: Glyphs, room: int) -> Content:
@@ -92,7 +97,7 @@ def status(feed: Feed, now: float, glyphs: Glyphs, room: int) -> Content:
     if process.python:
         left.append([("py ", "$dim"), (show(process.python, glyphs), "")])
     if not sample.coverage.complete:
-        right.append([(f"{glyphs.warn} incomplete", "bold $warning"), (" (w)", "$dim")])
+        right.append([(f"{glyphs.warn} incomplete", "bold $warning"), *press("w")])
     if feed.judged is not None:
         right.append(findings(feed, glyphs, room))
     over = sample.cost.share > sample.cost.budget * 1.5

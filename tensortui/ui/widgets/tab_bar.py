@@ -41,7 +41,7 @@ class TabBar(Static):
 
     def _paint(self) -> None:
         grave = any(finding.severity != "note" for finding in self._found)
-        counts = {"Findings": f"({len(self._found)}) " if self._found else ""}
+        counts = {"Findings": f"{len(self._found)} found " if self._found else ""}
         self._tabs = []
         for at, name in enumerate(SCREENS, 1):
             style = "bold reverse $primary" if name == self._current else "$dim"
