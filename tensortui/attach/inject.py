@@ -97,7 +97,7 @@ class Injection:
             if isinstance(refused, QueueRefusedError) or (refused is not None and not self._queued()):
                 raise refused
             raise AttachTimeoutError(self.pid, self._timeout, gil_held=self._thread_waits())
-        return RUNNERS[self._region.get(region.RAN_BY)]
+        return RUNNERS.get(self._region.get(region.RAN_BY), way)
 
     def _obtain_region(self) -> Region:
         room = len(self._make_source(2**48).encode())

@@ -34,11 +34,14 @@ FUNCTION, ARGUMENTS, RESULT, DONE = 0x90, 0x98, 0xB8, 0xC0
 ENSURE, RUN, RELEASE, SOURCE_POINTER, THREAD_STATE, RUN_RESULT = 0xC8, 0xD0, 0xD8, 0xE0, 0xE8, 0xF0
 THREAD_ID, SELF, DETACH, INITIALIZED = 0xF8, 0x100, 0x108, 0x110
 CLAIM, RAN_BY, FINISHED, RETURNED = 0x118, 0x120, 0x128, 0x130
-QUEUED, BORROWED, SIZE, QUEUED_BEFORE, REPORT = 0x138, 0x140, 0x148, 0x150, 0x400
+QUEUED, BORROWED, SIZE, QUEUED_BEFORE, CANCELLED = 0x138, 0x140, 0x148, 0x150, 0x158
+ERRNO_LOCATION, REPORT = 0x160, 0x400
+ANNOUNCED = 3  # in RAN_BY: about to run, unless it was cancelled
 
 GAP_FROM, GAP_TO, GAP_MARGIN = 0x100000000, 0x7FFFFFFF0000, 0x2000000
 STAGE_SIZE = code.STAGE_CONSTANTS + 12 * 8
 ATTEMPTS = 40
+ANNOUNCED_SECONDS = 1.0  # two instructions, unless the thread is taken off its processor between them
 IDLE_SECONDS = 0.5  # what a killed attacher has left under way is over by then, or takes long
 NO_SLEEPER = "none sleeps in a call that can be interrupted"
 
@@ -93,17 +96,16 @@ class Region:
 
     def prepare(self, source: bytes) -> None:
         """Put `source` in, and the words back to where they start. The region must be idle."""
-        self.put(CLAIM, 1)
+        self.put(CANCELLED, 1)
         self._memory.write(self.base + SOURCE, source + b"\0")
         self._memory.write(self.report_address, bytes(REPORT_SIZE))
-        for offset in (THREAD_STATE, RUN_RESULT, RAN_BY, FINISHED):
+        for offset in (THREAD_STATE, RUN_RESULT, RAN_BY, FINISHED, CLAIM, CANCELLED):
             self.put(offset, 0)
-        self.put(CLAIM, 0)
 
     def cancel(self) -> bool:
-        """Claim the source, so that it never runs; False when it has run, or runs now."""
-        self.put(CLAIM, 1)
-        time.sleep(0.001)
+        """See to it that the source never runs; False when it has run, or runs now."""
+        self.put(CANCELLED, 1)
+        poll(lambda: self.get(RAN_BY) != ANNOUNCED, ANNOUNCED_SECONDS)
         return not self.get(RAN_BY)
 
     def queue(self, window: Window, vector_state: bytes, call: Call) -> None:
@@ -127,6 +129,7 @@ class Region:
             SELF: symbols.get("pthread_self", 0),
             DETACH: symbols.get("pthread_detach", 0),
             INITIALIZED: symbols["Py_IsInitialized"],
+            ERRNO_LOCATION: symbols.get("__errno_location", self.base + code.REGION_NOWHERE),
         }
         words.update({ARGUMENTS + 8 * index: value for index, value in enumerate(call.arguments)})
         # In this order, so that whenever we die the next attacher can tell whether the call was made: see idle().

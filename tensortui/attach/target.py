@@ -24,7 +24,7 @@ PYTHON_SYMBOLS = (
     "PyGILState_Release",
     "Py_IsInitialized",
 )
-C_SYMBOLS = ("pthread_create", "pthread_self", "pthread_detach")
+C_SYMBOLS = ("pthread_create", "pthread_self", "pthread_detach", "__errno_location")
 LIBC = re.compile(r"libc[.-]|libpthread|ld-musl|libc\.musl")
 
 

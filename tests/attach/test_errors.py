@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -243,6 +244,22 @@ def test_interpreter_that_is_starting(start, greet):
         greet(endpoint).detach()
         assert program.line() == "READY"
         program.finish()
+
+
+def test_errno_of_the_borrowed_thread_is_kept(start):
+    """No room for the stack of a thread: the C library says so in errno, on a thread that has not asked for one."""
+    program = start("keeping_errno", "1000000")
+    injection = Injection(program.pid, lambda address: bootstrap.bootstrap_source(), 5.0, threading.Event())
+    with ThreadPoolExecutor(1) as one:
+        one.submit(injection._obtain_region).result()
+    injection.close()
+    limits = resource.prlimit(program.pid, resource.RLIMIT_AS)
+    used = int(Path(f"/proc/{program.pid}/statm").read_text().split()[0])
+    resource.prlimit(program.pid, resource.RLIMIT_AS, (used * resource.getpagesize(), limits[1]))
+    assert "no thread" in fails(errors.QueueRefusedError, program.pid, timeout=0.3).cause
+    resource.prlimit(program.pid, resource.RLIMIT_AS, limits)
+    assert {program.line() for _ in range(3)} == {"77"}
+    program.finish()
 
 
 @pytest.mark.parametrize("pages", [0, 4])

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).parent
-SYMBOLS = {"region": ("entry", "pending", "tstart"), "stage": ("constants",)}
+SYMBOLS = {"region": ("entry", "pending", "tstart", "nowhere"), "stage": ("constants",)}
 
 
 def assemble(name: str) -> tuple[bytes, dict[str, int]]:

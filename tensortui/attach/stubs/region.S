@@ -5,8 +5,12 @@
 # pending  the callback of Py_AddPendingCall: main thread, GIL held
 # tstart   the start routine of a native thread of ours
 #
-# The two callbacks claim one flag with an atomic exchange, so that the source runs at most once, and count themselves
-# as returned last of all: when as many have returned as were queued, the region is free for another attach.
+# nowhere  stands in for __errno_location where there is none
+#
+# The two callbacks claim one flag with an atomic exchange, so that the source runs at most once. The one that got it
+# announces that before it looks whether it was cancelled, and the attacher cancels before it looks for an announcement:
+# one of them sees the other's word. Last of all they count themselves as returned: when as many have returned as were
+# queued, the region is free for another attach.
 .intel_syntax noprefix
 .text
 .set D, base+0x1000
@@ -17,12 +21,16 @@ entry:
   test eax,eax
   mov eax,-99
   je 3f
+  call [rip+D+0x160]        # __errno_location: the thread's code may look at errno when it goes on
+  mov rbx,rax
+  mov r12d,[rax]
   mov rdi,[rip+D+0x98]
   mov rsi,[rip+D+0xa0]
   mov rdx,[rip+D+0xa8]
   mov rcx,[rip+D+0xb0]
   xor eax,eax
   call [rip+D+0x90]
+  mov [rbx],r12d
 3: mov [rip+D+0xb8],rax       # the result of the call
   mov eax,-1
   mov edx,-1
@@ -54,6 +62,10 @@ pending:                    # int pending(void *), always 0
   xchg [rip+D+0x118],rax    # claim
   test rax,rax
   jne 1f
+  mov eax,3
+  xchg [rip+D+0x120],rax    # ran-by: announced
+  cmp qword ptr [rip+D+0x158],0   # cancelled
+  jne 4f
   mov qword ptr [rip+D+0x120],1   # ran-by: pending
   mov rdi,[rip+D+0xe0]
   xor esi,esi
@@ -61,6 +73,8 @@ pending:                    # int pending(void *), always 0
   movsxd rax,eax
   mov [rip+D+0xf0],rax
   mov qword ptr [rip+D+0x128],1   # finished
+  jmp 1f
+4: mov qword ptr [rip+D+0x120],0
 1: lock inc qword ptr [rip+D+0x130]   # returned
   xor eax,eax
   pop rbx
@@ -79,6 +93,10 @@ tstart:                     # void *tstart(void *)
   xchg [rip+D+0x118],rax
   test rax,rax
   jne 2f
+  mov eax,3
+  xchg [rip+D+0x120],rax
+  cmp qword ptr [rip+D+0x158],0
+  jne 5f
   mov qword ptr [rip+D+0x120],2   # ran-by: thread
   mov rdi,[rip+D+0xe0]
   xor esi,esi
@@ -86,6 +104,8 @@ tstart:                     # void *tstart(void *)
   movsxd rax,eax
   mov [rip+D+0xf0],rax
   mov qword ptr [rip+D+0x128],1
+  jmp 2f
+5: mov qword ptr [rip+D+0x120],0
 2: mov qword ptr [rip+D+0xe8],3
   mov edi,ebx
   call [rip+D+0xd8]         # PyGILState_Release
@@ -93,5 +113,9 @@ tstart:                     # void *tstart(void *)
   lock inc qword ptr [rip+D+0x130]
   xor eax,eax
   pop rbx
+  ret
+.balign 16
+nowhere:
+  lea rax,[rip+D+0x168]
   ret
 end:
