@@ -9,6 +9,7 @@ from tensortui.wire.messages import OTHER
 
 SEPARATOR = "\0"  # between the names of one tensor: no name has an unprintable character in it
 MAX_NAMES = 16
+IN_FRAME = " @ "  # before the frame that a variable belongs to
 
 Work = Generator[None, None, Any]  # sliced work: yields after every 0.1 ms or so; the loop decides when it goes on
 
@@ -42,12 +43,16 @@ class Tracked:
 _type_mro = type.__dict__["__mro__"].__get__
 
 
-def with_name(known: str, name: str) -> str:
-    """Return the joined names `known` with one more."""
+def with_name(known: str, name: str, lasting: bool = False) -> str:
+    """Return the joined names `known` with one more; a lasting one goes before those that variables of frames give."""
     if not known:
         return name
     names = known.split(SEPARATOR)
-    return known if name in names or len(names) >= MAX_NAMES else known + SEPARATOR + name
+    if name in names:
+        return known
+    if lasting and IN_FRAME in names[0]:
+        return SEPARATOR.join([name, *names[: MAX_NAMES - 1]])
+    return known if len(names) >= MAX_NAMES else known + SEPARATOR + name
 
 
 def has_base(kind: type, base: Optional[type]) -> bool:
@@ -242,7 +247,7 @@ class Context:
         self.names: Dict[int, str] = {}  # joined by SEPARATOR
         self.categories: Dict[int, int] = {}
 
-    def note(self, tracked: Tracked, name: Optional[str], category: int = OTHER) -> None:
+    def note(self, tracked: Tracked, name: Optional[str], category: int = OTHER, *, lasting: bool = False) -> None:
         """Say that `tracked` was reached under `name` (None: no name) in a role; the best role wins."""
         number = tracked.id
         known = self.names.get(number)
@@ -251,5 +256,5 @@ class Context:
             self.categories[number] = category
             return
         if name is not None:
-            self.names[number] = with_name(known, name)
+            self.names[number] = with_name(known, name, lasting)
         self.categories[number] = min(self.categories[number], category)

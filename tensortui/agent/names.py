@@ -6,7 +6,7 @@ import sys
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from tensortui.agent import containers, labels, roles
-from tensortui.agent.census import Context, Work
+from tensortui.agent.census import IN_FRAME, Context, Work
 from tensortui.agent.containers import LEARNED, MODULE, OPTIMIZER, TENSOR, VARIABLE, Entries, Kinds
 from tensortui.agent.frames import MAX_DEPTH, Locals, find_frame, stack_of, thread_names
 from tensortui.agent.guard import MOST_FRAMES, Alone, Stillness
@@ -222,15 +222,18 @@ class Frames:
             reasons.append(self._locals.reason)
 
     def name_all(self, library: bool) -> Work:
-        """Name the local variables of the program's frames, or those of library frames, where nameless."""
+        """Name the local variables of the program's frames, or those of library frames, where nameless.
+
+        The outermost come first, and modules before all else: these stay, and the names that they give with them.
+        """
         if not self._locals.usable:
             return
         with Alone():
             found = self._list(library)
         yield
-        for thread, at, suffix in found:
-            for opener in self._openers(thread, at, suffix):
-                root = Root(opener, "", suffix)
+        for modules in (True, False):
+            for thread, at, suffix in reversed(found):
+                root = Root(functools.partial(self._variables, thread, at, suffix, modules), "", suffix)
                 root.local = True
                 root.hides = not library
                 root.spare = library
@@ -255,15 +258,13 @@ class Frames:
                 found.append((thread, id(at), _suffix(code, at.f_lineno, names.get(thread, ""))))
         return found
 
-    def _openers(self, thread: int, at: int, suffix: str) -> List[Callable[[], Optional[Entries]]]:
-        def everything() -> Optional[Entries]:
-            now = Stillness()
-            frame = self._frame(now, thread, at, suffix)
-            if frame is None:
-                return None
-            return iter([(VARIABLE, name, value) for name, value in self._locals.of(frame, now)])
-
-        return [lambda: only_modules(everything(), self._kinds), everything]
+    def _variables(self, thread: int, at: int, suffix: str, modules: bool) -> Optional[Entries]:
+        now = Stillness()
+        frame = self._frame(now, thread, at, suffix)
+        if frame is None:
+            return None
+        entries = iter([(VARIABLE, name, value) for name, value in self._locals.of(frame, now)])
+        return only_modules(entries, self._kinds) if modules else entries
 
     @staticmethod
     def _frame(now: Stillness, thread: int, at: int, suffix: str) -> Any:
@@ -280,7 +281,7 @@ def _where(code: Any) -> str:
 
 
 def _suffix(code: Any, line: Optional[int], thread: str) -> str:
-    text = " @ %s%d" % (_where(code), line or 0)
+    text = IN_FRAME + "%s%d" % (_where(code), line or 0)
     return text + " [%s]" % labels.clip(labels.safe(thread), 40) if thread else text
 
 

@@ -6,7 +6,7 @@ from itertools import chain, count, islice
 from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 from tensortui.agent import containers, labels
-from tensortui.agent.census import SEPARATOR, Context, Tracked, WeakBag, Work
+from tensortui.agent.census import IN_FRAME, SEPARATOR, Context, Tracked, WeakBag, Work
 from tensortui.agent.containers import TENSOR, WRAPPER, Entries, Kinds
 from tensortui.agent.gradients import GradientPointers, RestReader
 from tensortui.agent.guard import Alone, Backward, DisturbedError
@@ -20,9 +20,14 @@ EACH = 4  # entries between two looks at the clock
 MAX_STATE = 64  # tensors that one parameter's state is looked through for
 
 
-def name_of(context: Context, tracked: Optional[Tracked]) -> Optional[str]:
-    """Return the first name that this pass found for `tracked`, else that of the last one."""
-    names = (context.names.get(tracked.id) or tracked.names) if tracked is not None else None
+def name_of(context: Context, tracked: Optional[Tracked], recent: bool = False) -> Optional[str]:
+    """Return the first name that this pass found for `tracked`, else that of the last one.
+
+    Where only what is `recent` is looked at it is the other way round: a parameter may be met under a passing name.
+    """
+    names = None
+    if tracked is not None:
+        names = (recent and tracked.names) or context.names.get(tracked.id) or tracked.names
     return names.partition(SEPARATOR)[0] if names else None
 
 
@@ -147,7 +152,7 @@ class Optimizers:
     def _note(self, tensor: Any, name: Optional[str], category: int) -> None:
         tracked = self._context.track(tensor)
         if tracked is not None:
-            self._context.note(tracked, name and labels.clip(name), category)
+            self._context.note(tracked, name and labels.clip(name), category, lasting=True)
 
 
 def _attribute(optimizer: Any, name: str) -> Any:
@@ -211,6 +216,7 @@ class Gradients:
             memory["gradients"] = GradientPointers(context.torch)
         self._pointers: GradientPointers = memory["gradients"]
         self._rest = RestReader(context.torch, base, Backward(sys.modules))
+        self._recent = False
         self._unseen = 0  # gradients that only torch could give us, and not now
 
     def name_all(self, recent: bool = False) -> Work:
@@ -221,6 +227,7 @@ class Gradients:
         memory = self._context.census.memory
         todo: List[Tracked] = list(memory.get("leaves", ()) if recent else self._context.census.by_id.values())
         leaves: List[Tracked] = []
+        self._recent = recent
         yield
         while todo:
             with Alone() as alone:
@@ -242,8 +249,8 @@ class Gradients:
             if held is None and place is None and self._pointers.usable:
                 self._unseen += 1
             elif held is not None:
-                owner = name_of(self._context, leaf)
-                self._context.note(held, owner + ".grad" if owner else None, GRADIENT)
+                owner = name_of(self._context, leaf, self._recent)
+                self._context.note(held, owner and _gradient_of(owner), GRADIENT, lasting=True)
 
     def _at_rest(self, leaf: Tracked) -> Optional[Tracked]:
         tensor = leaf.ref()
@@ -252,6 +259,11 @@ class Gradients:
         except DisturbedError:
             return None
         return self._context.track(found) if found is not None else None
+
+
+def _gradient_of(owner: str) -> str:
+    path, frame, where = owner.partition(IN_FRAME)
+    return path + ".grad" + frame + where
 
 
 def _may_have_one(tracked: Tracked) -> bool:

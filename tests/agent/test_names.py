@@ -253,6 +253,35 @@ def test_local_variables_name_their_thread_function_and_line(agent):
     assert first[1] == "input"
 
 
+def test_the_name_that_lasts_comes_before_those_of_passing_variables(agent):
+    ready, done, box = threading.Event(), threading.Event(), []
+
+    def inner(net, grad, moment, batch):
+        ready.set()
+        done.wait(10)
+        return net, grad, moment, batch
+
+    def outer():
+        model = torch.nn.Linear(2, 2)
+        optimizer = torch.optim.Adam(model.parameters())
+        example = t()
+        model(torch.ones(1, 2)).sum().backward()
+        optimizer.step()
+        held = (model.weight.grad, optimizer.state[model.weight]["exp_avg"], example)
+        box.extend(map(weakref.ref, (model.weight, *held)))
+        inner(model, *held)
+
+    thread = threading.Thread(target=outer)
+    thread.start()
+    ready.wait(10)
+    found = agent().names()
+    shown = [found.of(one())[0][0].partition("()")[0] for one in box]
+    done.set()
+    thread.join()
+    moment = "exp_avg of model.weight @ outer"
+    assert shown == ["model.weight @ outer", "model.weight.grad @ outer", moment, "example @ outer"]
+
+
 def test_what_packages_hold_is_remembered_between_their_scans(agent):
     module = types.ModuleType("package")
     module.__file__ = "/usr/lib/python3/site-packages/package.py"
