@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tensortui.attach import bootstrap, procfs, rendezvous
 from tensortui.attach.errors import (
-    AgentFailedError,
+    NOT_HERE,
     AgentSilentError,
     ArchError,
     AttachError,
@@ -36,10 +36,10 @@ from tensortui.attach.errors import (
 )
 from tensortui.attach.inject import Injection
 from tensortui.attach.memory import MemoryGoneError
-from tensortui.attach.region import poll
 from tensortui.attach.remote_exec import REMOTE_EXEC_VERSION, attach_by_remote_exec
 from tensortui.attach.rendezvous import Endpoint, find_endpoint
 from tensortui.attach.target import check_state
+from tensortui.attach.waiting import poll
 
 # Failures after which nothing of ours can run in the target any more, so that another way may be tried.
 LEAVES_OTHER_WAYS = (
@@ -96,7 +96,7 @@ def _put_in(pid: int, timeout: float, budget: float) -> Endpoint:
                 raise GoneError(pid, "became another program meanwhile") from None
             refused = error if isinstance(error, AttachError) else RefusedError(pid, error)
     else:
-        refused = UnsupportedError(pid, "on this platform only Python 3.14 and later can be entered from outside")
+        refused = UnsupportedError(pid, NOT_HERE)
     if not _knows_remote_exec(pid):
         raise refused
     try:
@@ -178,18 +178,11 @@ class _Thread(threading.Thread):
 
 
 def _await_agent(pid: int, injection: Injection, timeout: float) -> Endpoint:
-    def answer() -> Endpoint | str | None:
-        if not procfs.alive(pid):
-            raise GoneError(pid, "ended meanwhile")
-        return find_endpoint(pid) or injection.report()
-
     seconds = max(timeout, ANSWER_SECONDS)
-    answered = poll(answer, seconds)
-    if answered is None:
+    endpoint = rendezvous.await_agent(pid, injection.report, seconds)
+    if endpoint is None:
         raise AgentSilentError(pid, seconds)
-    if isinstance(answered, str):
-        raise AgentFailedError(pid, answered)
-    return answered
+    return endpoint
 
 
 def _inject(pid: int, timeout: float, budget: float) -> Endpoint:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tensortui.errors import TensortuiError
 
+NOT_HERE = "on this platform only Python 3.14 and later can be entered from outside"
 CHECK_LIMITS = "Check its limits on threads and memory (ulimit -u, cgroup pids.max), then try again."
 START_WITH_AGENT = "Start the program with the agent in it: `tensortui run prog args...`."
 

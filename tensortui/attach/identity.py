@@ -40,6 +40,8 @@ def name(pid: int) -> str:
 
 def alive(pid: int) -> bool:
     """Whether the process exists and is more than a zombie."""
+    if pid == os.getpid():
+        return True
     if sys.platform == "linux":
         return procfs.alive(pid)
     import psutil

@@ -25,6 +25,7 @@ from tensortui.attach.hijack import Retry, Window
 from tensortui.attach.region import Call, Region
 from tensortui.attach.stubs import code
 from tensortui.attach.target import Target
+from tensortui.attach.waiting import poll
 
 NOT_INITIALIZED = -99  # what the stub says for it
 RUNNERS = {1: "pending", 2: "thread"}
@@ -90,7 +91,7 @@ class Injection:
             if ran:
                 return ran
         if refused is None or self._queued():
-            started = region.poll(self._ran_or_stopped, max(0.0, self._end - time.monotonic()))
+            started = poll(self._ran_or_stopped, max(0.0, self._end - time.monotonic()))
             if isinstance(started, str):
                 return started
         if self._region.cancel():
@@ -113,7 +114,7 @@ class Injection:
         assert current is not None
         for _ in range(3):
             borrowed = self._borrow(current, way)
-            if not region.poll(lambda: current.get(region.DONE), 1.0):
+            if not poll(lambda: current.get(region.DONE), 1.0):
                 if way == "pending" and self._rescue(current, *borrowed):
                     current.refused()
                     continue
@@ -180,7 +181,7 @@ class Injection:
         """Wait for the source to start; None when another way should be tried."""
         left = max(0.05, self._end - time.monotonic())
         if way == "thread":
-            started = region.poll(self._ran_or_stopped, left)
+            started = poll(self._ran_or_stopped, left)
             return started if isinstance(started, str) else None
         end = time.monotonic() + min(PENDING_SECONDS, left)
         asleep_since = None

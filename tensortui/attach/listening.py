@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from tensortui.attach.bootstrap import bootstrap_source
-from tensortui.attach.errors import AgentFailedError, AgentSilentError
-from tensortui.attach.rendezvous import Endpoint, find_endpoint
+from tensortui.attach.errors import AgentSilentError
+from tensortui.attach.rendezvous import Endpoint, await_agent, find_endpoint
 
 LISTEN_SECONDS = 5.0
 STAYS = 10.0 * 365 * 86400  # until the process ends
@@ -33,15 +33,10 @@ def listen(*, budget: float = 0.01) -> Endpoint:
     try:
         # the same text as everywhere, so that what runs is never a module of ours that the program could have changed
         exec(bootstrap_source(budget=budget, idle_exit=STAYS, report_path=path), {})
-        while time.monotonic() - started < LISTEN_SECONDS:
-            endpoint = find_endpoint(pid)
-            if endpoint is not None:
-                return replace(endpoint, fresh=True, how="listen", seconds=time.monotonic() - started)
-            said = report.read_bytes().rstrip(b"\0").decode(errors="replace")
-            if said:
-                raise AgentFailedError(pid, said)
-            time.sleep(0.002)
-        raise AgentSilentError(pid, LISTEN_SECONDS)
+        endpoint = await_agent(pid, lambda: report.read_bytes().rstrip(b"\0").decode(errors="replace"), LISTEN_SECONDS)
+        if endpoint is None:
+            raise AgentSilentError(pid, LISTEN_SECONDS)
+        return replace(endpoint, fresh=True, how="listen", seconds=time.monotonic() - started)
     finally:
         with contextlib.suppress(OSError):
             report.unlink()

@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 import psutil
 
 from tensortui.attach import lineage, permissions, procfs
-from tensortui.attach.errors import AttachError
+from tensortui.attach.errors import NOT_HERE, AttachError
 from tensortui.attach.remote_exec import REMOTE_EXEC_VERSION
 from tensortui.attach.rendezvous import find_endpoint
 from tensortui.attach.target import check_state
@@ -138,7 +138,7 @@ def _why_not(pid: int, python: tuple[int, int] | None) -> str:
         return f"Python {python[0]}.{python[1]} is older than 3.9"
     entered = sys.platform == "linux" and platform.machine() == "x86_64"
     if not entered and (python is None or python < REMOTE_EXEC_VERSION):
-        return "on this platform only Python 3.14 and later can be entered from outside"
+        return NOT_HERE
     if sys.platform != "linux":
         return "" if os.geteuid() == 0 else "needs root (sudo) on this platform"
     try:

@@ -10,15 +10,16 @@ from __future__ import annotations
 import ctypes
 import itertools
 import time
-from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from tensortui.attach import procfs, threads
 from tensortui.attach.errors import NoRoomError, NoThreadError, NotInitializedError, SyscallRefusedError
 from tensortui.attach.hijack import Retry, Window
+from tensortui.attach.loader import REPORT_SIZE
 from tensortui.attach.memory import Memory, MemoryGoneError
 from tensortui.attach.stubs import code
 from tensortui.attach.target import Target
+from tensortui.attach.waiting import poll
 
 PAGE = 0x1000
 DATA = PAGE
@@ -27,7 +28,6 @@ VECTOR_STATE_LIMIT = 0x4000
 STACK_TOP = DATA + 0x20000
 SOURCE = DATA + 0x20000
 SOURCE_ROOM = 0x40000  # pages that are never touched cost nothing
-REPORT_SIZE = 0xC00
 
 # Offsets in the data page; stubs/region.S uses the same. The saved registers lie before them.
 FUNCTION, ARGUMENTS, RESULT, DONE = 0x90, 0x98, 0xB8, 0xC0
@@ -45,28 +45,12 @@ ANNOUNCED_SECONDS = 1.0  # two instructions, unless the thread is taken off its 
 IDLE_SECONDS = 0.5  # what a killed attacher has left under way is over by then, or takes long
 NO_SLEEPER = "none sleeps in a call that can be interrupted"
 
-T = TypeVar("T")
-
 
 class Call(NamedTuple):
     """What a borrowed thread is to call: one C function."""
 
     function: int
     arguments: tuple[int, int, int, int]
-
-
-def poll(condition: Callable[[], T], seconds: float) -> T | None:
-    """Wait for `condition` to become true; its value, or None after `seconds`."""
-    end = time.monotonic() + seconds
-    pause = 0.0001
-    while True:
-        value = condition()
-        if value:
-            return value
-        if time.monotonic() > end:
-            return None
-        time.sleep(pause)
-        pause = min(pause * 1.5, 0.01)
 
 
 class Region:

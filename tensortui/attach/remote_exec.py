@@ -13,11 +13,11 @@ import sys
 import time
 from pathlib import Path
 
-from tensortui.attach import identity, procfs
+from tensortui.attach import identity, procfs, rendezvous
 from tensortui.attach.bootstrap import bootstrap_source
 from tensortui.attach.errors import AgentFailedError, AttachTimeoutError, GoneError, UnsupportedError
 from tensortui.attach.handover import Handover
-from tensortui.attach.rendezvous import Endpoint, find_endpoint
+from tensortui.attach.rendezvous import Endpoint
 
 CALL = "import sys; sys.remote_exec(int(sys.argv[1]), sys.argv[2])"
 REMOTE_EXEC_VERSION = (3, 14)
@@ -54,18 +54,11 @@ def _attach(pid: int, timeout: float, budget: float, token: str) -> Endpoint:
 
 
 def _await_agent(pid: int, handover: Handover, end: float) -> Endpoint:
-    start = time.monotonic()
-    while time.monotonic() < end:
-        endpoint = find_endpoint(pid)
-        if endpoint is not None:
-            return endpoint
-        said = handover.report()
-        if said:
-            raise AgentFailedError(pid, said)
-        if not identity.alive(pid):
-            raise GoneError(pid, "ended meanwhile")
-        time.sleep(0.005)
-    raise AttachTimeoutError(pid, time.monotonic() - start, gil_held=False)
+    seconds = max(0.0, end - time.monotonic())
+    endpoint = rendezvous.await_agent(pid, handover.report, seconds)
+    if endpoint is None:
+        raise AttachTimeoutError(pid, seconds, gil_held=False)
+    return endpoint
 
 
 def _call(pid: int, script: str, timeout: float) -> None:

@@ -9,11 +9,14 @@ import socket
 import stat
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from tensortui.attach import identity, procfs
 from tensortui.attach.bootstrap import socket_directories
+from tensortui.attach.errors import AgentFailedError, GoneError
+from tensortui.attach.waiting import poll
 
 CONNECT_SECONDS = 1.0
 STALE_SECONDS = 60.0
@@ -65,6 +68,23 @@ def find_endpoint(pid: int) -> Endpoint | None:
         if _is_trusted(path, owner) and _answer(path) == "accepts":
             return Endpoint(pid, path, None, fresh=False, how="connected", seconds=0.0)
     return None
+
+
+def await_agent(pid: int, report: Callable[[], str], seconds: float) -> Endpoint | None:
+    """The agent that was started in process `pid`, once it listens; None after `seconds`.
+
+    Raises AgentFailedError with what `report` says, if that is anything, and GoneError.
+    """
+
+    def answer() -> Endpoint | str | None:
+        if not identity.alive(pid):
+            raise GoneError(pid, "ended meanwhile")
+        return find_endpoint(pid) or report()
+
+    answered = poll(answer, seconds)
+    if isinstance(answered, str):
+        raise AgentFailedError(pid, answered)
+    return answered
 
 
 def sweep(folder: Path) -> None:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tensortui.attach import attach, find_endpoint
-from tensortui.attach.region import poll
+from tensortui.attach.waiting import poll
 from tensortui.cli.progress import words
 from tensortui.cli.snapshot import read_document
 from tensortui.cli.summary import distinct_names
