@@ -133,6 +133,15 @@ class Connection:
             self._moved = now
         self._moved = now
 
+    def hung_up(self) -> bool:
+        """Whether the peer has closed its end, even if that was not read yet."""
+        try:
+            return not self.held.ours or not self.sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except (BlockingIOError, InterruptedError):
+            return False
+        except OSError:
+            return True
+
     def overdue(self, now: float) -> bool:
         """Whether the peer has not said hello, or not read, for too long."""
         return (not self.greeted and now - self._since > HELLO_WITHIN) or now - self._moved > STALLED_AFTER

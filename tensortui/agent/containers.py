@@ -80,6 +80,7 @@ class Kinds:
         self._bases = bases
         self._shallow = shallow
         self.opened = opened or Opened()
+        self.abridged = False  # whether the middle of a long container was left out that holds more than atoms
         self._known = {id(one): LEAF for one in (str, int, float, bool, bytes, complex, type(None), type)}
 
     def of(self, thing: Any) -> int:
@@ -155,6 +156,8 @@ def _children(thing: Any, kind: int, kinds: Kinds, start: int) -> Optional[Entri
     if not gc.is_tracked(thing):
         return None  # the interpreter itself says that only atoms are in it
     if kind == DICT:
+        if dict.__len__(thing) > HEAD + TAIL and not kinds.all_leaves(islice(dict.values(thing), FIRST)):
+            kinds.abridged = True
         return items(thing, ITEM, start)
     if kind == LIST:
         return _elements(thing, list, kinds, start)
@@ -221,6 +224,7 @@ def _long(thing: Any, base: Any, kinds: Kinds, at: int) -> Entries:
         if kinds.all_leaves(iter(part)):
             yield SKIPPED, end - at, None
         else:
+            kinds.abridged = kinds.abridged or tail > 0
             yield from zip(repeat(ITEM), keys, part)
         at, step = end, min(2 * step, LONG)
 

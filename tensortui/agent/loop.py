@@ -201,4 +201,5 @@ class Agent:
                 self._stop = "detached"
 
     def _others(self, one: Connection) -> bool:
-        return any(other is not one and other.greeted for other in self._server.connections)
+        others = (other for other in self._server.connections if other is not one and other.greeted)
+        return any(not other.hung_up() for other in others)

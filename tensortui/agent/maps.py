@@ -3,6 +3,7 @@
 import os
 from typing import Any, Callable, Generator
 
+from tensortui.agent.descriptors import Held
 from tensortui.agent.guard import APART
 
 PIECE = 1 << 14  # bytes that are read at once
@@ -15,16 +16,16 @@ def read_mappings(take: Take) -> Generator[Any, None, None]:
     """Call `take` for each mapping of /proc/self/maps; yields between pieces. Raises OSError where there is none."""
     yield APART
     parts = []
-    file = os.open("/proc/self/maps", os.O_RDONLY | os.O_CLOEXEC)
+    file = Held(os.open("/proc/self/maps", os.O_RDONLY | os.O_CLOEXEC))
     try:
         while True:
-            part = os.read(file, PIECE)
+            part = os.read(file.fd, PIECE)
             if not part:
                 break
             parts.append(part)
             yield APART
     finally:
-        os.close(file)
+        file.close()
     lines = b"".join(parts).split(b"\n")
     for place, line in enumerate(lines):
         if not place % LINES:

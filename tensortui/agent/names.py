@@ -16,6 +16,9 @@ from tensortui.agent.wrappers import Wrappers
 
 MAX_FRAMES = 200  # frames whose variables are named in one pass
 TOO_DEEP = "names of local variables: some stacks are too deep to be gone through without a stall"
+ABRIDGED = "names: of containers with more than %d entries only the first %d and the last %d are looked at" % (
+    containers.HEAD + containers.TAIL, containers.HEAD, containers.TAIL,
+)  # fmt: skip
 LIBRARY_DEPTH = 3
 LIBRARY_EVERY = 60.0  # seconds
 
@@ -56,6 +59,8 @@ def discover(context: Context) -> Work:
     context.reasons += filter(None, (context.census.withheld, wrappers.reason()))
     if walk.partial:
         context.reasons.append("names: there are more objects than are looked through for tensors in one go")
+    if kinds.abridged:
+        context.reasons.append(ABRIDGED)
     kinds.opened.pass_over(not walk.partial)
     return not walk.partial
 

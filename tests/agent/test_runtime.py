@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 from pathlib import Path
 from typing import Any
@@ -160,14 +161,18 @@ def test_a_forked_child_does_not_speak(program: Any, connect: Any) -> None:
 
 
 def test_if_alone_does_not_end_the_agent_under_another_viewer(program: Any, connect: Any) -> None:
-    _, path = program(PROGRAM)
+    process, path = program(PROGRAM)
     first, second = connect(path), connect(path)
     first.refresh()
     second.refresh()
     first.send({"t": "detach", "if_alone": True, "request": "r"})
     assert first.until("failed", request="r")["cause"] == "Another viewer is connected."
     first.refresh(2)
+    process.send_signal(signal.SIGSTOP)  # both are there when it looks again
     second.sock.close()
+    first.send({"t": "detach", "if_alone": True, "request": "s"})
+    process.send_signal(signal.SIGCONT)
+    assert first.until("bye")["reason"] == "detached"
 
 
 def test_many_small_tensors_get_their_names_and_the_samples_keep_coming(program: Any, connect: Any) -> None:

@@ -77,6 +77,17 @@ def test_cycles_end_and_too_much_is_said(agent, program, monkeypatch):
     assert any("more objects" in reason for reason in agent().names().context.reasons)
 
 
+@pytest.mark.parametrize("kind", [list, tuple, collections.deque, lambda held: dict(enumerate(held))])
+def test_the_middle_that_is_left_out_is_said_unless_atoms_are_in_it(agent, program, kind):
+    length = containers.HEAD + containers.TAIL + 1
+    program.long = kind([[]] * length)
+    assert names.ABRIDGED in agent().names().context.reasons
+    program.long = kind([[]] * (length - 1))
+    assert names.ABRIDGED not in agent().names().context.reasons
+    program.long = kind([*range(length)])
+    assert names.ABRIDGED not in agent().names().context.reasons
+
+
 def test_long_containers_are_read_at_both_ends(monkeypatch):
     monkeypatch.setattr(containers, "HEAD", 10)
     monkeypatch.setattr(containers, "TAIL", 5)
