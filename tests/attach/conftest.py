@@ -16,12 +16,13 @@ from typing import Any
 
 import pytest
 
-from tensortui.attach import Endpoint
+from tensortui.attach import Endpoint, attach, errors
 from tensortui.wire.frames import Decoder, encode
 from tensortui.wire.messages import PROTOCOLS
 
 PROGRAMS = Path(__file__).parent / "programs"
 PATIENCE = 30.0
+NOBODY = 65534
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="borrows threads, which is for Linux alone")
 
@@ -52,6 +53,68 @@ def settled(pid: int) -> None:
 def wait_for_fixture() -> Callable[..., Any]:
     """wait_for(condition): its value, once it holds."""
     return wait_for
+
+
+@pytest.fixture
+def fails() -> Callable[..., errors.AttachError]:
+    """fails(error, pid, **options): attaching raises exactly that error, with what it has to say; the error."""
+
+    def check(error: type[errors.AttachError], pid: int, **options: Any) -> errors.AttachError:
+        with pytest.raises(error) as caught:
+            attach(pid, **options)
+        assert type(caught.value) is error
+        assert caught.value.kind == error.kind and caught.value.cause.endswith(".") and caught.value.next_step
+        return caught.value
+
+    return check
+
+
+@pytest.fixture
+def child_of() -> Callable[[int], int | None]:
+    """child_of(pid): the first child of the process."""
+
+    def find(pid: int) -> int | None:
+        text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+        return int(text.split()[0]) if text else None
+
+    return find
+
+
+@pytest.fixture
+def as_user() -> Callable[..., str]:
+    """as_user(uid, function): what `function` returns, as text, in a child that has become that user."""
+
+    def run(uid: int, function: Callable[[], object]) -> str:
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                os.setgid(uid)
+                os.setuid(uid)
+                os.write(writing, str(function()).encode())
+            except BaseException as error:
+                os.write(writing, f"{getattr(error, 'kind', type(error))}: {error}".encode())
+            finally:
+                os._exit(0)
+        os.close(writing)
+        os.waitpid(child, 0)
+        with open(reading) as file:
+            return file.read()
+
+    return run
+
+
+@pytest.fixture
+def everyones_python(pythons: dict[str, str]) -> str:
+    """A CPython that every user can run: those in root's home are root's alone."""
+    for command in ("/usr/bin/python3", *pythons.values()):
+        probe = [*command.split(), "-c", "import sys; sys.exit(sys.version_info < (3, 9))"]
+        try:
+            if subprocess.run(probe, user=NOBODY, capture_output=True, check=False).returncode == 0:
+                return command
+        except OSError:
+            pass
+    pytest.skip("no CPython that another user can run")
 
 
 def _links(folder: Path) -> Iterator[str]:

@@ -14,13 +14,12 @@ import pytest
 from tensortui.attach import attach, find_endpoint, procfs
 
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
-SYSTEM_PYTHON = "/usr/bin/python3"
 UID = 54325
 
 
 @root_only
-def test_root_into_another_users_process(start, greet):
-    program = start("busy", python=SYSTEM_PYTHON, user=UID)
+def test_root_into_another_users_process(start, greet, everyones_python):
+    program = start("busy", python=everyones_python, user=UID)
     endpoint = attach(program.pid)
     folder = Path(endpoint.path).parent.stat()
     assert (folder.st_uid, stat.S_IMODE(folder.st_mode)) == (UID, 0o700)
@@ -29,7 +28,7 @@ def test_root_into_another_users_process(start, greet):
 
 
 @root_only
-def test_private_pid_and_mount_namespaces(start, greet, wait_for):
+def test_private_pid_and_mount_namespaces(start, greet, wait_for, child_of):
     probe = ["unshare", "--pid", "--mount", "--fork", "--mount-proc"]
     if subprocess.run([*probe, "true"], capture_output=True, check=False).returncode:
         pytest.skip("no new namespaces here")
@@ -45,11 +44,6 @@ def test_private_pid_and_mount_namespaces(start, greet, wait_for):
     assert find_endpoint(inside) is None
     program.pid = inside
     assert program.finish() == "LEFT {}"
-
-
-def child_of(pid):
-    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
-    return int(text.split()[0]) if text else None
 
 
 def test_program_that_was_deleted(start, greet, tmp_path):

@@ -65,20 +65,9 @@ def test_not_python_and_not_ourselves():
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be another user")
-def test_another_users_process_is_listed_with_the_reason(start):
+def test_another_users_process_is_listed_with_the_reason(start, as_user):
     program = start("busy")
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.setuid(54326)
-            os.write(writing, info_of(program.pid).why_not.encode())
-        finally:
-            os._exit(0)
-    os.close(writing)
-    os.waitpid(child, 0)
-    with open(reading) as file:
-        assert "belongs to another user" in file.read()
+    assert "belongs to another user" in as_user(54326, lambda: info_of(program.pid).why_not)
     program.finish()
 
 

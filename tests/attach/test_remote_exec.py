@@ -15,7 +15,6 @@ from tensortui.attach.handover import Handover
 from tensortui.attach.remote_exec import _only_roots
 
 UID = 54327
-SYSTEM_PYTHON = "/usr/bin/python3"
 
 
 @pytest.fixture
@@ -93,8 +92,8 @@ def test_links_in_the_directory_lead_nowhere(handover, tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give something away")
-def test_everything_is_the_users(start):
-    program = start("sleeping", python=SYSTEM_PYTHON, user=UID)
+def test_everything_is_the_users(start, everyones_python):
+    program = start("sleeping", python=everyones_python, user=UID)
     made = Handover(program.pid)
     made.give("pass")
     for path in (Path(made.there), Path(made.there, "start.py")):
@@ -116,24 +115,24 @@ USERS_OWN_NAMESPACES = ["setpriv", f"--reuid={UID}", f"--regid={UID}", "--clear-
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give rights up")
-def test_root_runs_nothing_as_root_among_the_mounts_of_a_user(wait_for):
+def test_root_runs_nothing_as_root_among_the_mounts_of_a_user(wait_for, everyones_python):
     """The program there is root's, and the libraries it would load are whatever that user has mounted."""
     if subprocess.run([*USERS_OWN_NAMESPACES, "true"], capture_output=True, check=False).returncode:
         pytest.skip("users may make no namespaces here")
-    with subprocess.Popen([*USERS_OWN_NAMESPACES, SYSTEM_PYTHON, "-c", "input()"], stdin=subprocess.PIPE) as process:
-        wait_for(lambda: os.readlink(f"/proc/{process.pid}/exe") == os.path.realpath(SYSTEM_PYTHON))
+    with subprocess.Popen([*USERS_OWN_NAMESPACES, everyones_python, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        wait_for(lambda: os.readlink(f"/proc/{process.pid}/exe") == os.path.realpath(everyones_python))
         assert _only_roots(Path(f"/proc/{process.pid}/exe"))
         command = remote_exec._command(process.pid, "script")
         assert {"--mount", f"--setuid={UID}", f"--setgid={UID}"} <= set(command[: command.index("--")])
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give rights up")
-def test_root_with_fewer_rights_is_given_no_more(wait_for):
+def test_root_with_fewer_rights_is_given_no_more(wait_for, everyones_python):
     prefix = ["unshare", "--mount", "setpriv", "--bounding-set=-sys_admin"]
     if subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode:
         pytest.skip("no new namespaces here")
-    with subprocess.Popen([*prefix, SYSTEM_PYTHON, "-c", "input()"], stdin=subprocess.PIPE) as process:
-        wait_for(lambda: os.readlink(f"/proc/{process.pid}/exe") == os.path.realpath(SYSTEM_PYTHON))
+    with subprocess.Popen([*prefix, everyones_python, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        wait_for(lambda: os.readlink(f"/proc/{process.pid}/exe") == os.path.realpath(everyones_python))
         with pytest.raises(errors.UnsupportedError, match="rights that the process does not have"):
             remote_exec._command(process.pid, "script")
 

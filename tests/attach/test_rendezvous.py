@@ -80,9 +80,9 @@ def test_sweep_leaves_directories_of_others_alone(folder):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to start as another user")
-def test_on_other_platforms_the_directory_is_the_one_of_the_processs_user_too(start, monkeypatch):
+def test_on_other_platforms_the_directory_is_the_one_of_the_processs_user_too(start, monkeypatch, everyones_python):
     """Root enters the process of another user, whose agent has a directory of that user's."""
-    program = start("sleeping", python="/usr/bin/python3", user=54321)
+    program = start("sleeping", python=everyones_python, user=54321)
     monkeypatch.setattr(rendezvous.sys, "platform", "darwin")
     assert {Path(path).parent.name for path in rendezvous.socket_paths(program.pid)} == {"tensortui-54321"}
 
