@@ -106,10 +106,20 @@ def test_attach_looks_at_a_running_process_and_leaves_it_running(
 
 
 def test_the_picker_lists_the_process_and_attaches_to_it(terminal: Terminal, trainer: subprocess.Popen[str]) -> None:
-    terminal.start(f"{sys.executable} -m tensortui attach", width=120, height=30)
+    terminal.start(f"{sys.executable} -m tensortui attach", width=200, height=40)
     terminal.wait_for(str(trainer.pid))
+    command = " ".join(map(str, trainer.args))  # type: ignore[arg-type]
+    for _ in range(20):  # others may run; the whole command is shown of the one that the cursor is on
+        if command in terminal.screen():
+            break
+        terminal.press("j")
+        time.sleep(0.2)
+    terminal.press("Enter")
+    terminal.wait_for(r"model\.weight")
+    assert f"pid {trainer.pid}" in terminal.screen()
     terminal.press("q")
     terminal.wait_for(r"^code 0$")
+    assert trainer.poll() is None
 
 
 def test_run_leaves_the_program_running_and_says_where(terminal: Terminal, tmp_path: Path, root: Path) -> None:
