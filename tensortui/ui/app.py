@@ -179,7 +179,7 @@ class TensortuiApp(App[None]):
 
     def action_help_quit(self) -> None:
         """Ctrl-C, which copies where something can be copied: say what quits."""
-        self.notify("q quits", markup=False)
+        self.notify("Press q to quit.", markup=False)
 
     def notify(self, message: str, **options: Any) -> None:
         """Say something for a moment. What was said before makes room: it lies over the table."""
@@ -238,7 +238,7 @@ class TensortuiApp(App[None]):
     def action_processes(self) -> None:
         """Leave the source and go back to the picker."""
         if self.picker is None:
-            self.notify("there is no list to go back to: `tensortui attach` without a PID shows one", markup=False)
+            self.notify("There is no list to go back to: `tensortui attach` without a PID shows one.", markup=False)
             return
         self.workers.cancel_group(self, "feed")
         self.pop_screen()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from tensortui.model import Change, Sample, Tensor
 
 MARK_SECONDS = 2.0
+MOST_GONE = 8  # one in so many lines of the screen may show a tensor that has gone
 
 
 class Marks:
@@ -17,12 +18,14 @@ class Marks:
         self._clock = clock
         self._news: Change | None = None
         self._before: Mapping[int, Tensor] = {}  # the tensors of the sample before
+        self._came: frozenset[int] = frozenset()  # what was new in that sample
         self._until = 0.0
 
     def begin(self, news: Change | None, before: Sample | None) -> None:
         """Mark what `news` says has changed since the sample `before`."""
         self._news, self._until = news, self._clock() + MARK_SECONDS
         self._before = before.tensors if before is not None else {}
+        self._came = news.new if news is not None else frozenset()
 
     def expire(self) -> bool:
         """Take the marks off when their moment is over; whether there were any to be taken off."""
@@ -30,6 +33,18 @@ class Marks:
             return False
         self._news, self._before = None, {}
         return True
+
+    def leaving(self, shown: Iterable[Tensor], gone: Collection[int], held: int | None, lines: int) -> list[Tensor]:
+        """Which of the tensors `shown` on so many lines keep their rows for a moment although they are `gone`.
+
+        Always the one under the cursor, `held`. Of the others not those that a single sample showed: they come and go
+        with every step of a training loop. Of what is left as many as leave the table readable, named and large first.
+        """
+        left = [tensor for tensor in shown if tensor.id in gone]
+        kept = [tensor for tensor in left if tensor.id == held]
+        others = [tensor for tensor in left if tensor.id != held and tensor.id not in self._came]
+        others.sort(key=lambda tensor: (not tensor.names, -(tensor.bytes or 0)))
+        return kept + others[: max(lines // MOST_GONE, 1) - len(kept)]
 
     def of(self, tensor: Tensor | None) -> str:
         """ "new", "changed", "gone", or "" for a tensor without a mark."""

@@ -50,7 +50,7 @@ async def test_keys_typed_ahead_go_where_the_keys_before_them_lead() -> None:
         await it.until(lambda: entry.value.endswith("q"))
         assert entry.value == "name~outprojq"
         assert screen.rows.view.group_by == "category" and it.app.theme == DARK.name
-        assert not screen._output.display and "no name here holds 'exp'" in it.notes()
+        assert not screen._output.display and "No name here holds 'exp'." in it.notes()
         it.type("escape", "f", *["backspace"] * 12, "enter", "slash", *"mlp.up", "enter", "i")
         await it.until(lambda: screen.has_class("-inspect"))
         assert it.tree.selected is not None and "mlp.up" in it.tree.selected.names[0]
@@ -167,7 +167,7 @@ async def test_keys_that_make_no_sense_are_neither_listed_nor_obeyed() -> None:
         await it.press("p")
         assert isinstance(it.app.screen, TensorsScreen) and "`tensortui attach` without a PID" in it.notes()
         await it.press("ctrl+c")
-        assert it.notes() == "q quits"
+        assert it.notes() == "Press q to quit."
         shown = [getattr(each, "action", "") for each in it.app.usable_bindings(it.screen)]
         assert "processes" not in shown and "detach" in shown
         await it.press("2", "D")

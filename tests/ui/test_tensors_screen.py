@@ -11,7 +11,7 @@ from driving import driven
 from textual.widgets import Static
 from ui_data import HOSTILE, NOW, Build, Played, after, hostile, many, tensor, training
 
-from tensortui.model import Coverage, Ended
+from tensortui.model import Coverage, Ended, Storage
 from tensortui.ui.widgets.filter_bar import FilterBar
 from tensortui.ui.widgets.inspector import Inspector
 from tensortui.ui.widgets.tensor_tree import TensorTree
@@ -213,6 +213,32 @@ async def test_rows_of_tensors_that_are_gone_do_not_pile_up_while_samples_keep_c
             assert len([row for row in it.screen.rows.order if row >= 0]) == len(sample.tensors) + 2
 
 
+async def test_what_comes_and_goes_with_every_step_leaves_no_rows_behind() -> None:
+    sample = training()
+    async with driven(sample, size=(160, 45)) as it:
+        for step in range(3):
+            ids = range(900 + 100 * step, 920 + 100 * step)
+            gradients = [tensor(tid, tid, [f"w{tid}.grad"], (9000, 9000)) for tid in ids]
+            sample = after(sample, new=gradients, storages=[Storage(tid, "cuda:0", tid << 30, 1 << 29) for tid in ids])
+            await it.give(sample)
+            assert {each.id for each in it.tree.visible_tensors()} > set(ids)
+            sample = after(sample, gone=ids)
+            await it.give(sample)
+            assert not it.screen.rows.ghosts
+
+
+async def test_rows_of_tensors_that_are_gone_leave_the_table_readable() -> None:
+    sample = training()
+    async with driven(sample, size=(160, 45)) as it:
+        await it.press("pagedown")
+        shown, held = [each.id for each in it.tree.visible_tensors()], it.tree.selected
+        assert len(shown) > 30 and held is not None and held.id == shown[-1]
+        await it.give(after(sample, gone=shown))
+        assert len(it.screen.rows.ghosts) == 4 and held.id in it.screen.rows.ghosts
+        largest = max((sample.tensors[tid] for tid in shown), key=lambda each: (bool(each.names), each.bytes))
+        assert largest.id in it.screen.rows.ghosts
+
+
 async def test_nothing_of_the_first_sample_is_marked_as_new() -> None:
     async with driven(training()) as it:
         assert {line[0] for line in it.lines()[1:]} == {" "}
@@ -370,6 +396,7 @@ async def test_export_writes_the_document_and_overwrites_nothing(
     monkeypatch.chdir(tmp_path)
     async with driven(training()) as it:
         await it.press("e", "e")
+        await it.until(lambda: "into the directory you started in: tensortui-41234" in it.notes())
     files = sorted(tmp_path.iterdir())
     assert [path.name for path in files] == [
         "tensortui-41234-20251229T092000Z-1.json",

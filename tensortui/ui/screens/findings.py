@@ -201,7 +201,7 @@ class FindingsScreen(Screen[int | None]):
             return
         tid = next((tid for tid in finding.tensors if tid in sample.tensors), None)
         if tid is None:
-            self.notify("its tensors are gone since", markup=False)
+            self.notify("The tensors of this finding are gone.", markup=False)
         else:
             self.dismiss(tid)
 

@@ -21,7 +21,7 @@ from tensortui.model import LIVE
 from tensortui.ui.feed import Feed
 from tensortui.ui.glyphs import Glyphs
 from tensortui.ui.groups import GROUP_MODES
-from tensortui.ui.lines import show
+from tensortui.ui.lines import show, tensors_text
 from tensortui.ui.rows import Rows
 from tensortui.ui.screens.columns import ColumnsScreen
 from tensortui.ui.states import lost_notice, why_empty
@@ -331,7 +331,8 @@ class TensorsScreen(Screen[None]):
 
     def _found(self, found: bool) -> None:
         if not found:
-            self.notify(f"no name here holds {show(self._needle, self.glyphs)!r}", markup=False, severity="warning")
+            words = f"No name here holds {show(self._needle, self.glyphs)!r}."
+            self.notify(words, markup=False, severity="warning")
 
     # -- the other keys
 
@@ -383,30 +384,31 @@ class TensorsScreen(Screen[None]):
         """Copy the selected tensor as JSON to the clipboard of the terminal."""
         tensor = self.tree_view.selected
         if tensor is None:
-            self.notify("select a tensor first; a storage's tensors are under it", markup=False)
+            self.notify("Select a tensor first: those of a storage are under it.", markup=False)
             return
         from tensortui.ui.export import tensor_json
 
         self.app.copy_to_clipboard(tensor_json(tensor, self.rows.storage(tensor.storage), self.rows.accounts))
-        self.notify("copied as JSON, if this terminal allows it (OSC 52)", markup=False)
+        self.notify("The selected tensor is copied as JSON, if this terminal allows it (OSC 52).", markup=False)
 
     @work(group="export", exit_on_error=False)
     async def action_export(self) -> None:
         """Write the JSON document of the sample to a file of the current directory."""
         sample = self.feed.sample
         if sample is None:
-            self.notify("there is no sample yet", markup=False)
+            self.notify("There is no sample to write yet.", markup=False)
             return
         from tensortui.ui.export import export
 
+        self.notify(f"Writing {tensors_text(len(sample.tensors))} to a JSON file.", markup=False)
         try:
             path = await asyncio.to_thread(export, sample, Path.cwd())
         except OSError as error:
-            self.notify(
-                f"could not write it: {show(error.strerror or str(error), self.glyphs)}", severity="error", markup=False
-            )
+            why = show(error.strerror or str(error), self.glyphs)
+            self.notify(f"The JSON file could not be written: {why}.", severity="error", markup=False)
         else:
-            self.notify(f"written, into this directory: {show(path.name, self.glyphs)}", markup=False)
+            name = show(path.name, self.glyphs)
+            self.notify(f"This sample was written as JSON into the directory you started in: {name}", markup=False)
 
     def action_output(self) -> None:
         """Show or hide what the program prints."""
@@ -424,7 +426,7 @@ class TensorsScreen(Screen[None]):
         """Say whether every tensor was seen."""
         sample = self.feed.sample
         if sample is None or sample.coverage.complete:
-            self.notify("every live tensor that can be seen is here", title="coverage", markup=False)
+            self.notify("Every live tensor that can be seen is here.", title="coverage", markup=False)
             return
         reasons: list[str] = [show(reason, self.glyphs) for reason in sample.coverage.reasons] or [
             "no reason was given"

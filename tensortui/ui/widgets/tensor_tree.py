@@ -134,8 +134,8 @@ class TensorTree(ScrollView, can_focus=True):
     def take(self, sample: Sample, accounts: Accounts, change: Change | None, news: Change | None) -> None:
         """Move on to a newer sample, which `change` tells from the one before; `news` is what of it gets a mark."""
         gone = news.gone if news is not None else frozenset()
-        ghosts = [tensor for tensor in self.visible_tensors() if tensor.id in gone]
-
+        held = self.selected
+        ghosts = self._marks.leaving(self.visible_tensors(), gone, held.id if held is not None else None, self._body)
         before = self.rows.sample
 
         def update() -> Steps:
