@@ -11,7 +11,8 @@ import struct
 from tensortui.attach.memory import Memory
 
 EM_X86_64 = 62
-PT_LOAD, PT_DYNAMIC = 1, 2
+PT_LOAD, PT_DYNAMIC, PT_GNU_RELRO = 1, 2, 0x6474E552
+PAGE = 0x1000
 DT_HASH, DT_STRTAB, DT_SYMTAB, DT_GNU_HASH = 4, 5, 6, 0x6FFFFEF5
 PROGRAM_HEADER = struct.Struct("<IIQQQQQQ")
 MOST_DYNAMIC = 1 << 16  # bytes
@@ -38,10 +39,12 @@ class Image:
         self._memory = memory
         if machine(memory, base) != EM_X86_64:
             raise NotAnImageError
-        bias, tags = self._dynamic(base)
+        bias, tags, protected = self._headers(base)
         if DT_SYMTAB not in tags or DT_STRTAB not in tags:
             raise NotAnImageError
         self._bias = bias
+        # what the loader write-protects once it has relocated the image, in whole pages as it does
+        self.protected = range(*(bias + edge & -PAGE for edge in protected))
 
         def absolute(value: int) -> int:
             return value if value >= base else value + bias  # musl and the vdso leave them unrelocated
@@ -50,19 +53,21 @@ class Image:
         self._gnu = absolute(tags[DT_GNU_HASH]) if DT_GNU_HASH in tags else None
         self._sysv = absolute(tags[DT_HASH]) if DT_HASH in tags else None
 
-    def _dynamic(self, base: int) -> tuple[int, dict[int, int]]:
+    def _headers(self, base: int) -> tuple[int, dict[int, int], tuple[int, int]]:
         header = self._memory.read(base, 64)
         (offset,) = struct.unpack_from("<Q", header, 32)
         size, count = struct.unpack_from("<HH", header, 54)
         if size != PROGRAM_HEADER.size:
             raise NotAnImageError
         table = self._memory.read(base + offset, size * count)
-        dynamic, first = None, 0
+        dynamic, first, protected = None, 0, (0, 0)
         for kind, _, file_offset, address, _, _, length, _ in PROGRAM_HEADER.iter_unpack(table):
             if kind == PT_LOAD and file_offset == 0:
                 first = address
             elif kind == PT_DYNAMIC:
                 dynamic = (address, length)
+            elif kind == PT_GNU_RELRO:
+                protected = (address, address + length)
         if dynamic is None or dynamic[1] > MOST_DYNAMIC:
             raise NotAnImageError
         bias = base - first
@@ -71,7 +76,7 @@ class Image:
             if tag == 0:
                 break
             tags[tag] = value
-        return bias, tags
+        return bias, tags, protected
 
     def _address(self, index: int, name: bytes) -> int | None:
         entry = self._memory.read(self._symbols + 24 * index, 24)

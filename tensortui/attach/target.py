@@ -11,6 +11,7 @@ from tensortui.attach.errors import (
     ArchError,
     GoneError,
     NotAProcessError,
+    NotInitializedError,
     NotPythonError,
     StoppedError,
     TracedError,
@@ -100,7 +101,9 @@ class Target:
                 raise
             except (elf.NotAnImageError, OSError, struct.error):
                 continue
-            if not found.get(PYTHON_SYMBOLS[0]):
+            if found.get(PYTHON_SYMBOLS[0]):
+                self._check_loaded(image)
+            else:
                 # a library that only shares a name with CPython's does not count
                 found = {name: address for name, address in found.items() if name in C_SYMBOLS}
             self.symbols.update({name: address for name, address in found.items() if address})
@@ -109,6 +112,14 @@ class Target:
                 return
         if not all(name in self.symbols for name in PYTHON_SYMBOLS):
             raise NotPythonError(self.pid)
+
+    def _check_loaded(self, image: elf.Image) -> None:
+        """Raise NotInitializedError while the loader has not relocated CPython: its functions would crash."""
+        for mapping in self.maps:
+            if image.protected and image.protected[0] in range(mapping.start, mapping.end):
+                if "w" in mapping.permissions:
+                    raise NotInitializedError(self.pid)
+                return
 
 
 def _rank(path: str, executable: str) -> int:

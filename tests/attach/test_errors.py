@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import struct
 import subprocess
@@ -188,6 +189,48 @@ def test_interpreter_that_has_shut_down(start, wait_for, fails):
     wait_for(lambda: (call := sleeping_in(program.pid, program.pid)) and call.number == 34)
     fails(errors.NotInitializedError, program.pid)
     assert program.process.poll() is None
+
+
+SLOW = """
+static void real(void) {}
+static void *resolve(void) {
+    char byte;
+    long result = 0;  /* read(0, &byte, 1): no function of any library can be called yet */
+    __asm__ volatile("syscall" : "+a"(result) : "D"(0L), "S"(&byte), "d"(1L) : "rcx", "r11", "memory");
+    return (void *)real;
+}
+void slow(void) __attribute__((ifunc("resolve")));
+void (*pointer)(void) = slow;
+"""
+
+
+@pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc, for a library that is slow to load")
+def test_interpreter_that_is_being_loaded(fails, tmp_path, pythons, wait_for):
+    """The loader has mapped CPython's library and not relocated it: whoever called its functions would crash."""
+    shared = [each for each in pythons.values() if " " not in each and "libpython3" in libraries_of(each)]
+    if not shared:
+        pytest.skip("no CPython with a shared library")
+    build = ["gcc", "-O0", "-shared", "-fPIC", "-x", "c", "-"]
+    subprocess.run([*build, "-o", tmp_path / "libslow.so"], input=SLOW, text=True, check=True)
+    source = (
+        "void slow(void); void wait_for_it(void) { slow(); }"  # a library's libraries come last, so are relocated first
+    )
+    where = ["-L", tmp_path, f"-Wl,-rpath,{tmp_path}", "-Wl,--no-as-needed", "-lslow"]
+    subprocess.run([*build, "-o", tmp_path / "libfirst.so", *where], input=source, text=True, check=True)
+    environment = {**os.environ, "LD_PRELOAD": str(tmp_path / "libfirst.so")}
+    command = [shared[0], "-c", "print('fine')"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, text=True
+    ) as process:
+        wait_for(lambda: (call := sleeping_in(process.pid, process.pid)) and (call.number, call.arguments[2]) == (0, 1))
+        assert "libpython3" in Path(f"/proc/{process.pid}/maps").read_text()
+        fails(errors.NotInitializedError, process.pid)
+        assert process.communicate("x") == ("fine\n", None)
+    assert process.returncode == 0
+
+
+def libraries_of(program):
+    return subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout
 
 
 def test_interpreter_that_is_starting(start, greet):
