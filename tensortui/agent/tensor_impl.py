@@ -1,0 +1,25 @@
+"""Where torch keeps things in the C++ object behind a tensor: learned from small tensors of our own, never assumed."""
+
+from typing import Any, Iterator, Tuple
+
+from tensortui.agent.memory import WORD, Memory
+
+POINTERS = (2 * WORD, 3 * WORD)  # of a Python tensor, of which one leads to the C++ object
+SOUGHT = 40  # words of a C++ object in which a pointer is looked for
+NEAR = 12  # words of its autograd data: what comes later may belong to a neighbour
+
+
+def small(torch: Any) -> Any:
+    """Return a tensor of 37 bytes of our own, made by torch itself: `torch.empty` may have been replaced."""
+    return torch._C._VariableFunctions.empty(37, dtype=torch.uint8, device="cpu")
+
+
+def routes(memory: Memory, tensor: Any, pointer: int, target: int) -> Iterator[Tuple[int, int, int]]:
+    """Yield the offsets along which `target` is reached: to the C++ object, in it to its autograd data, in these.
+
+    `pointer` is the first of them. A route found for one tensor must be tried on another: it may be a coincidence.
+    """
+    for place, word in enumerate(memory.words_up_to(memory.word(id(tensor) + pointer), SOUGHT)):
+        for behind, found in enumerate(memory.words_up_to(word, NEAR)):
+            if found == target:
+                yield pointer, place * WORD, behind * WORD
