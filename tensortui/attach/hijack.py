@@ -11,6 +11,7 @@ import ctypes
 import errno
 import os
 import signal
+import struct
 import time
 from types import TracebackType
 
@@ -21,6 +22,7 @@ from tensortui.attach.ptrace import Registers
 
 STOP_SECONDS = 2.0
 SYSCALL_INSTRUCTION = b"\x0f\x05"
+SEQUENCE = 8  # offset in struct rseq of the address of the sequence that the thread is in
 # What the kernel leaves in rax of a system call that it would start anew by itself.
 ERESTART, ERESTART_BLOCK = (-512, -513, -514), -516
 
@@ -107,6 +109,8 @@ class Window:
         if self._wanted is not None and (not inside or now.orig_rax != self._wanted):
             raise Retry("the thread woke up")
         if not inside:
+            if self._in_sequence(now.rip):
+                raise Retry("in a restartable sequence, which it would not restart if it came back from elsewhere")
             return back
         if self._memory.read(now.rip - 2, 2) != SYSCALL_INSTRUCTION:
             raise Retry("not at a system call instruction")
@@ -118,6 +122,14 @@ class Window:
         elif result == -errno.EINTR and now.orig_rax in threads.REWOUND and not self._signal_pending():
             back.rip, back.rax = now.rip - 2, now.orig_rax
         return back  # else the call had just finished: its result stays
+
+    def _in_sequence(self, address: int) -> bool:
+        area = ptrace.restartable_sequences(self.tid)
+        sequence = self._memory.word(area + SEQUENCE) if area else 0
+        if not sequence:
+            return False
+        _, start, length, _ = struct.unpack("<4Q", self._memory.read(sequence, 32))
+        return bool(start <= address < start + length)
 
     def _signal_pending(self) -> bool:
         fields = procfs.status(self.pid, self.tid)

@@ -12,6 +12,7 @@ from typing import Any
 
 CONT, GETREGS, SETREGS, DETACH = 7, 12, 13, 17
 GETREGSET, SETREGSET, SEIZE, INTERRUPT = 0x4204, 0x4205, 0x4206, 0x4207
+GET_RSEQ_CONFIGURATION = 0x420F
 NT_X86_XSTATE = 0x202
 EVENT_STOP = 128
 WAIT_ALL = 0x40000000  # __WALL: threads too
@@ -100,3 +101,15 @@ def set_vector_state(tid: int, state: bytes) -> None:
     buffer = ctypes.create_string_buffer(state, len(state))
     vector = _Vector(ctypes.addressof(buffer), len(state))
     request(SETREGSET, tid, NT_X86_XSTATE, ctypes.addressof(vector))
+
+
+def restartable_sequences(tid: int) -> int:
+    """The address of the stopped thread's `struct rseq`; 0 where it has none, or the kernel does not say."""
+    configuration = (ctypes.c_uint64 * 3)()
+    try:
+        request(GET_RSEQ_CONFIGURATION, tid, ctypes.sizeof(configuration), ctypes.addressof(configuration))
+    except ProcessLookupError:
+        raise
+    except OSError:
+        return 0
+    return configuration[0]

@@ -89,6 +89,49 @@ def test_thread_in_uninterruptible_sleep(monkeypatch, tmp_path, wait_for, child_
         assert process.wait(timeout=10) == 7
 
 
+SEQUENCE = """
+#include <stdint.h>
+#include <sys/rseq.h>
+static struct { uint32_t version, flags; uint64_t start, length, abort; } __attribute__((aligned(32))) sequence;
+int main() {
+    char *area = (char *)__builtin_thread_pointer() + __rseq_offset;
+    __asm__ volatile(
+        "lea 1f(%%rip), %%rax\\n mov %%rax, 8(%0)\\n"
+        "lea 2f(%%rip), %%rcx\\n sub %%rax, %%rcx\\n mov %%rcx, 16(%0)\\n"
+        "lea 4f(%%rip), %%rax\\n mov %%rax, 24(%0)\\n"
+        "3: mov %0, 8(%1)\\n"
+        "1: jmp 1b\\n"
+        "2: .long 0x53053053\\n"
+        "4: jmp 3b\\n" ::"r"(&sequence), "r"(area) : "rax", "rcx", "memory");
+}
+"""
+JUMP_TO_ITSELF = b"\xeb\xfe"
+
+
+@pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc, for a restartable sequence")
+def test_thread_in_a_restartable_sequence_is_not_borrowed(tmp_path, wait_for):
+    """An allocator may be in one: sent elsewhere and back, it would go on as if nothing had come between."""
+    build = ["gcc", "-x", "c", "-", "-o", tmp_path / "program"]
+    if subprocess.run(build, input=SEQUENCE, text=True, capture_output=True, check=False).returncode:
+        pytest.skip("this C library has no restartable sequences")
+    with subprocess.Popen([tmp_path / "program"]) as process, ThreadPoolExecutor(1) as one:
+        opened = memory.Memory(process.pid)
+
+        def refused():
+            try:
+                with hijack.Window(process.pid, opened, process.pid, None) as window:
+                    assert opened.read(window.registers.rip, 2) != JUMP_TO_ITSELF
+            except hijack.Retry as error:
+                return "restartable" in str(error)
+
+        try:
+            for _ in range(5):
+                wait_for(lambda: one.submit(refused).result())
+        finally:
+            opened.close()
+            process.kill()
+
+
 def in_a_thread(function):
     """As attach() does it: what is still held when the thread ends is let go."""
     caught = []
