@@ -21,12 +21,13 @@ from tensortui.wire.messages import SAVED
 MAX_NODES = 10_000
 CHUNK = 500  # tensors between two pieces
 PATIENCE = 200  # pieces for which a walk waits until no backward runs
+NO_VERSIONS = "what the graph saved is not read: this torch does not tell it without side effects"
 NO_SAVED = "the graph is not read: this torch does not tell what it saved without side effects"
 BUSY = "the graph was not read to its end: a backward was running, or may have been, at each try"
 TOO_DEEP = "the graph is not read: chains of more than 10,000 nodes could overflow the stack when they are freed"
 
 Visit = Callable[["Walker", Any, List[Any]], None]  # the walker, a node, its successors
-Begin = Optional[Callable[[Any], None]]
+Begin = Optional[Callable[[Any, Tracked], None]]
 
 
 class Walker:
@@ -59,7 +60,7 @@ class Walker:
         return False
 
     def walk(self, roots: List[Tracked], visit: Visit, begin: Begin = None) -> Work:
-        """Call `visit` for each node behind `roots` once, and `begin` for the node that each of them starts with."""
+        """Call `visit` for each node behind `roots` once, and `begin` for the node each of them starts with and it."""
         todo = roots[::-1]
         place: Dict[str, List[Any]] = {}
         waited = 0
@@ -100,7 +101,7 @@ class Walker:
         if node is None:
             return
         if begin is not None:
-            begin(node)
+            begin(node, tracked)
         if nodes.DEPTHS.measure(node)[0] in self.seen:
             return
         place["frontier"] = [node]
@@ -110,6 +111,10 @@ class Walker:
     def saved(self, node: Any, versions: bool) -> Iterator[Saved]:
         """Yield what `node` saved: see `NodeReader.saved`. Only for a visitor, that is, within a piece."""
         return iter(()) if self.now is None else self.reader.saved(node, versions, self.now)
+
+    def freed(self, node: Any) -> bool:
+        """Whether a backward has released what `node` saved: see `NodeReader.freed`. Only for a visitor."""
+        return self.now is not None and self.reader.freed(node, self.now)
 
     def root(self, tensor: Any) -> Any:
         """Return the node that made `tensor`. That of a view changed in place would be made anew: it is not read."""
@@ -208,15 +213,15 @@ class Picture:
         """Start empty."""
         self.nodes: List[List[Any]] = []
         self._ids: Dict[Key, int] = {}
-        self._starts: Dict[int, None] = {}
+        self._starts: Dict[int, List[int]] = {}  # the tensors that each of these nodes made
 
     def id_of(self, node: Any) -> int:
         """Return the number of `node` in this picture."""
         return self._ids.setdefault(nodes.DEPTHS.measure(node)[0], len(self._ids) + 1)
 
-    def begin(self, node: Any) -> None:
-        """Note that a walk starts at `node`."""
-        self._starts[self.id_of(node)] = None
+    def begin(self, node: Any, tracked: Tracked) -> None:
+        """Note that a walk starts at `node`, which made the tensor `tracked`."""
+        self._starts.setdefault(self.id_of(node), []).append(tracked.id)
 
     def visit(self, walker: Walker, node: Any, successors: List[Any]) -> None:
         """Add `node` with what it saved."""
@@ -228,16 +233,28 @@ class Picture:
             tracked = track(tensor) if tensor is not None else None
             now = reader.version(tensor) if tensor is not None else None
             stale = then is not None and now is not None and then != now
-            saved.append([name, None if tracked is None else tracked.id, then, now, stale, hook])
+            one = [name, None if tracked is None else tracked.id, then, now, stale, bool(hook)]
+            saved.append([*one, hook] if hook else one)
         number = self.id_of(node)
         following = [None if one is None else self.id_of(one) for one in successors]
-        self.nodes.append([number, reader.name(node), following, None if owner is None else owner.id, saved])
+        entry: List[Any] = [number, reader.name(node), following, None if owner is None else owner.id, saved]
+        function = reader.function(node)
+        more = {
+            "function": function,
+            "freed": (not saved or bool(function)) and walker.freed(node),
+            "hooks": reader.hooks(leaf) if leaf is not None else 0,
+        }
+        self.nodes.append([*entry, {name: value for name, value in more.items() if value}])
 
     def finish(self) -> None:
-        """Leave no edge to a node that was not visited."""
+        """Leave no edge to a node that was not visited, and tell which tensors began at which node."""
         here = {node[0] for node in self.nodes}
         for node in self.nodes:
-            node[2] = [one if one in here else None for one in node[2]]
+            if any(one is not None and one not in here for one in node[2]):
+                node[2] = [one if one in here else None for one in node[2]]
+                node[5]["cut"] = True
+            if node[0] in self._starts:
+                node[5]["tensors"] = self._starts[node[0]]
 
     def roots(self, outer: bool) -> List[int]:
         """Return the nodes that walks started at; with `outer` those that no other node leads to."""
@@ -257,9 +274,23 @@ def walk(context: Context, roots: Optional[List[int]], limit: int = MAX_NODES) -
             chosen = _chosen(context, roots) if roots is not None else (yield from _with_graph(context))
             yield from walker.walk(chosen, picture.visit, picture.begin)
             cut = walker.cut or walker.deep or walker.skipped
+            _explain(context, walker)
         yield
     picture.finish()
-    return {"roots": picture.roots(roots is None), "nodes": picture.nodes, "cut": cut}
+    found = picture.roots(roots is None)
+    return {"roots": found, "nodes": picture.nodes, "cut": cut, "reasons": list(context.reasons)}
+
+
+def _explain(context: Context, walker: Walker) -> None:
+    """Note why a walk that was made is not the whole truth."""
+    if walker.skipped:
+        context.reasons.append(BUSY)
+    if walker.cut:
+        context.reasons.append("the graph is read up to %d nodes: it is larger" % len(walker.seen))
+    if walker.deep:
+        context.reasons.append(TOO_DEEP)
+    if not walker.reader.can_read_saved:
+        context.reasons.append(NO_VERSIONS)
 
 
 def _chosen(context: Context, roots: List[int]) -> List[Tracked]:

@@ -10,6 +10,7 @@ import re
 from array import array
 from itertools import chain, islice
 from operator import attrgetter
+from types import FunctionType
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from tensortui.agent import containers, labels
@@ -28,10 +29,13 @@ NODE_POINTER = 16  # in the Python object of a C++ node, behind its head
 RAW = "_raw_saved_"
 _PARTS = attrgetter("unpack_hook", "data")
 _VERSIONS = re.compile(r"is at version (\d+); expected version (\d+)")
+_RELEASED = "a second time"  # in what torch says of saved tensors that a backward has released
+_QUALNAME = type.__dict__["__qualname__"].__get__
 
 Key = Tuple[int, int]  # address and sequence number: an address alone may be used again
 Parts = Tuple[Any, Any]  # the hook that packed a tensor, or None, and what is stored
-Saved = Tuple[str, Any, Optional[int], bool]  # name, tensor or None, version it was saved at, whether a hook packed it
+# Name, tensor or None, version it was saved at, and the function that would unpack it where a hook packed it, else "".
+Saved = Tuple[str, Any, Optional[int], str]
 
 
 class Depths:
@@ -140,13 +144,23 @@ def _read(now: Stillness, values: Iterator[Any]) -> List[Any]:
         return []
 
 
+def _qualified(module: Any, name: Any) -> str:
+    """Return `module.name`, safe to show; the program may have put anything in their place."""
+    parts = [labels.safe(one) for one in (module, name) if type(one) is str]
+    return labels.clip(".".join(parts), labels.MAX_NAME)
+
+
 class NodeReader:
     """Reads successors, leaves and saved tensors of nodes."""
 
     def __init__(self, torch: Any, base: type, kinds: Kinds) -> None:
         """Look up what this torch can do; `base` is the class that all tensors derive from."""
         self._kinds = kinds
-        self._version = base.__dict__["_version"].__get__
+        space = base.__dict__
+        self._version = space["_version"].__get__
+        self._hook_members = [
+            space[one].__get__ for one in ("_backward_hooks", "_post_accumulate_grad_hooks") if one in space
+        ]
         self._raw_names: Dict[str, Tuple[str, ...]] = {}
         self._lists: Dict[str, bool] = {}  # by node class and member
         saved = vars(torch._C._autograd).get("SavedTensor")
@@ -161,6 +175,25 @@ class NodeReader:
     def name(self, node: Any) -> str:
         """Return the class name of a node, such as MulBackward0."""
         return labels.type_name(type(node))
+
+    def function(self, node: Any) -> str:
+        """Return the class whose `forward` made `node`, with its module; "" for what torch has built in."""
+        forward = containers.type_dict(type(node)).get("_forward_cls")
+        if not any(one is type for one in containers.type_mro(type(forward))):
+            return ""
+        return _qualified(containers.type_dict(forward).get("__module__"), _QUALNAME(forward))
+
+    def hooks(self, tensor: Any) -> int:
+        """Return how many hooks the program registered on `tensor`; those on nodes are not told by torch."""
+        count = 0
+        for get in self._hook_members:
+            try:
+                found = get(tensor)
+            except Exception:
+                continue
+            if found is not None and containers.is_dict(found):
+                count += dict.__len__(found)
+        return count
 
     def leaf(self, node: Any) -> Any:
         """Return the tensor whose gradient an AccumulateGrad node fills; None for other nodes."""
@@ -198,9 +231,41 @@ class NodeReader:
                 one = self._one(plain, parts)
                 if versions and one[1] is not None and not one[3] and "_saved_" + plain in space:
                     member = space["_saved_" + plain]
-                    one = (plain, one[1], self._version_saved(member.__get__, node, one[1], now), False)
+                    one = (plain, one[1], self._version_saved(member.__get__, node, one[1], now), "")
                 if one[1] is not None or one[3]:  # else an optional input that was not given
                     yield one
+
+    def freed(self, node: Any, now: Stillness) -> bool:
+        """Whether a backward has released what `node` saved; asked of a node that has nothing saved any more."""
+        if not self.can_read_saved:
+            return False
+        kind = type(node)
+        if containers.type_flags(kind) & containers.HEAP_TYPE:
+            raws = vars(self._function).get("_raw_saved_tensors") if self._function is not None else None
+            return raws is not None and self._refused(raws.__get__, node, now)
+        space = containers.type_dict(kind)
+        for name in self._names_of(kind.__name__, space):
+            if self._refused(space[name].__get__, node, now):
+                return True
+            plain = space.get(name[len("_raw") :])
+            if plain is None or self._several(space[name].__get__, kind.__name__ + name, node, now) is not False:
+                continue
+            for parts in _read(now, map(_PARTS, map(space[name].__get__, (node,)))):
+                # What holds nothing and has no hook is either refused or was never given: no code runs.
+                if parts == (None, None) and self._refused(plain.__get__, node, now):
+                    return True
+        return False
+
+    def _refused(self, get: Any, node: Any, now: Stillness) -> bool:
+        try:
+            now.read(map(get, (node,)))
+        except RuntimeError as error:
+            return _RELEASED in str(error)
+        except DisturbedError:
+            raise
+        except Exception:
+            pass
+        return False
 
     def _names_of(self, kind: str, space: Dict[str, Any]) -> Tuple[str, ...]:
         names = self._raw_names.get(kind)
@@ -223,7 +288,15 @@ class NodeReader:
 
     def _one(self, name: str, parts: Parts) -> Saved:
         hook, data = parts
-        return name, data if self._kinds.of(data) >= TENSOR else None, None, hook is not None
+        return name, data if self._kinds.of(data) >= TENSOR else None, None, self._packer(hook)
+
+    def _packer(self, hook: Any) -> str:
+        """Return the name of a function that unpacks, "" where there is none."""
+        if hook is None:
+            return ""
+        if type(hook) is FunctionType:
+            return _qualified(hook.__module__, hook.__qualname__) or "?"
+        return labels.type_name(type(hook)) or "?"
 
     def _saved_by_python(self, node: Any, versions: bool, now: Stillness) -> Iterator[Saved]:
         """Yield what a custom Function (or a compiled one) saved, properly or as an attribute of its context."""
@@ -236,7 +309,7 @@ class NodeReader:
         yield from found
         for name, value in list((containers.instance_dict(node) or {}).items())[:MAX_SAVED]:
             if self._kinds.of(value) >= TENSOR:
-                yield labels.key(name).strip("'"), value, None, False
+                yield labels.key(name).strip("'"), value, None, ""
 
     def _all_versions(self, member: Any, node: Any, found: List[Saved], now: Stillness) -> List[Saved]:
         """Return `found` with versions: torch tells of the first that was changed."""

@@ -119,7 +119,8 @@ class SavedTensor:
     """A tensor that a graph node saved for backward.
 
     `version_saved` is None where it could not be read safely; `stale` is True when the tensor was changed in place
-    since, so that backward will raise. `hook` marks one packed by a saved-tensor hook (checkpoint, offload).
+    since, so that backward will raise. `hook` marks one packed by a saved-tensor hook (checkpoint, offload), and
+    `unpacked_by` is the module and name of the function that would unpack it.
     """
 
     name: str
@@ -128,26 +129,41 @@ class SavedTensor:
     version: int | None
     stale: bool
     hook: bool
+    unpacked_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class GraphNode:
-    """One node of the autograd graph; `next` are node ids, `leaf` the tensor an AccumulateGrad node fills."""
+    """One node of the autograd graph; `next` are node ids, `leaf` the tensor an AccumulateGrad node fills.
+
+    `tensors` are those that the node made, of the ones the graph was asked for. `function` is the module and class of a
+    Function written in Python. `freed`: a backward has released what the node saved. `hooks` are on the leaf. `cut`:
+    some of the nodes that follow are not in the graph.
+    """
 
     id: int
     name: str
     next: tuple[int | None, ...] = ()
     leaf: int | None = None
     saved: tuple[SavedTensor, ...] = ()
+    tensors: tuple[int, ...] = ()
+    function: str = ""
+    freed: bool = False
+    hooks: int = 0
+    cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """The autograd graph reachable from `roots`; `cut` when the walk stopped at its safe size."""
+    """The autograd graph reachable from `roots`; `cut` when the walk stopped at its safe size.
+
+    `reasons` say why it is not the whole truth, one sentence each.
+    """
 
     roots: tuple[int, ...] = ()
     nodes: tuple[GraphNode, ...] = ()
     cut: bool = False
+    reasons: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,9 +109,12 @@ def sample(
 
 
 def _coverage(value: dict[str, Any]) -> Coverage:
-    reasons = value.get("reasons")
-    texts = [clean_text(reason) for reason in reasons[:MAX_LIST]] if isinstance(reasons, list) else []
-    return Coverage(value.get("complete") is True, tuple(text for text in texts if text))
+    return Coverage(value.get("complete") is True, _texts(value.get("reasons")))
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    texts = [clean_text(one) for one in value[:MAX_LIST]] if isinstance(value, list) else []
+    return tuple(text for text in texts if text)
 
 
 def _cost(value: dict[str, Any]) -> Cost:
@@ -132,10 +135,12 @@ class GraphParts:
         self._roots: list[int] = []
         self._nodes: dict[int, GraphNode] = {}
         self._cut = False
+        self._reasons: dict[str, None] = {}
 
     def add(self, header: Header) -> None:
         """Add one `graph` message."""
         self._cut = self._cut or header.get("cut") is True
+        self._reasons.update(dict.fromkeys(_texts(header.get("reasons"))))
         roots, nodes = header.get("roots"), header.get("nodes")
         if isinstance(roots, list):
             self._roots.extend(root for root in roots[:MAX_NODES] if integer(root) is not None)
@@ -148,7 +153,8 @@ class GraphParts:
 
     def graph(self) -> Graph:
         """The whole."""
-        return Graph(tuple(dict.fromkeys(self._roots)), tuple(self._nodes.values()), self._cut)
+        roots = tuple(dict.fromkeys(self._roots))
+        return Graph(roots, tuple(self._nodes.values()), self._cut, tuple(self._reasons)[:MAX_LIST])
 
 
 def _node(value: Any) -> GraphNode | None:
@@ -156,12 +162,19 @@ def _node(value: Any) -> GraphNode | None:
         return None
     following = value[2] if isinstance(value[2], list) else []
     saved = value[4] if isinstance(value[4], list) else []
+    more = value[5] if len(value) > 5 and isinstance(value[5], dict) else {}
+    tensors = more.get("tensors")
     return GraphNode(
         value[0],
         clean_text(value[1]) or "?",
         tuple(integer(one) for one in following[:MAX_LIST]),
         integer(value[3]),
         tuple(one for one in map(_saved, saved[:MAX_LIST]) if one is not None),
+        tuple(one for one in tensors[:MAX_LIST] if integer(one) is not None) if isinstance(tensors, list) else (),
+        clean_text(more.get("function")) or "",
+        more.get("freed") is True,
+        max(integer(more.get("hooks")) or 0, 0),
+        more.get("cut") is True,
     )
 
 
@@ -169,7 +182,11 @@ def _saved(value: Any) -> SavedTensor | None:
     if not isinstance(value, list) or len(value) < 6:
         return None
     name, tensor, at, now, stale, hook = value[:6]
-    return SavedTensor(clean_text(name) or "?", integer(tensor), integer(at), integer(now), stale is True, hook is True)
+    unpacked_by = clean_text(value[6]) if len(value) > 6 else None
+    return SavedTensor(
+        clean_text(name) or "?", integer(tensor), integer(at), integer(now), stale is True, hook is True,
+        unpacked_by or "",
+    )  # fmt: skip
 
 
 def integer(value: Any) -> int | None:

@@ -8,7 +8,10 @@ Server (agent) to client:
     reset    the dictionaries and both tables start anew (the agent compacts them when they grow too long)
     sample   closes a batch of rows/gone/reset: {seq, taken_at, phase, progress, coverage, cost, process?, request?}
     graph    {request, roots, nodes: [[id, name, [next...], leaf|null, [[name, tensor|null, version_saved|null,
-             version|null, stale, hook]...]]...], more, cut} in chunks; `more` false on the last
+             version|null, stale, hook, unpacked by?]...], more of it?]...], more, cut, reasons?: why it is not whole}
+             in chunks; `more` false on the last. More of a node: {function?: module and class of a Function written in
+             Python, freed?: a backward released what it saved, hooks?: on the leaf, cut?: some successors are not
+             among the nodes, tensors?: ids of those that it made and the walk started at}
     failed   {request, cause, next_step}
     bye      {reason: exit | detached | idle | forked | error, detail}
 Client to server:

@@ -138,9 +138,12 @@ async def test_requests_are_answered_by_their_own_answers(agent):
         graph = await peer.expect("graph")
         assert graph["roots"] == [5]
         chunk = {"t": "graph", "request": graph["request"], "roots": [1], "cut": False}
-        saved = [["result", 5, 0, 1, True, False], ["hidden", None, None, None, False, True]]
-        await peer.send({**chunk, "nodes": [[1, "ExpBackward0", [2, None], None, saved]], "more": True})
-        await peer.send({**chunk, "nodes": [[2, "AccumulateGrad", [], 9, []], "junk"], "more": False})
+        saved = [["result", 5, 0, 1, True, False], ["hidden", None, None, None, False, True, "m.unpack"]]
+        more = {"function": "m.Twice", "freed": True, "hooks": 2, "cut": True, "tensors": [7, "junk"]}
+        await peer.send({**chunk, "nodes": [[1, "ExpBackward0", [2, None], None, saved, more]], "more": True})
+        await peer.send(
+            {**chunk, "nodes": [[2, "AccumulateGrad", [], 9, []], "junk"], "more": False, "reasons": ["Busy.", 3]}
+        )
         failing = await peer.expect("graph")
         await peer.send({"t": "failed", "request": failing["request"], "cause": "Backward runs.", "next_step": "Wait."})
 
@@ -150,7 +153,10 @@ async def test_requests_are_answered_by_their_own_answers(agent):
     assert graph.roots == (1,)
     assert [(node.id, node.next, node.leaf) for node in graph.nodes] == [(1, (2, None), None), (2, (), 9)]
     assert graph.nodes[0].saved[0].stale is True
-    assert graph.nodes[0].saved[1].hook is True
+    assert (graph.nodes[0].saved[1].hook, graph.nodes[0].saved[1].unpacked_by) == (True, "m.unpack")
+    told = [(node.function, node.freed, node.hooks, node.cut, node.tensors) for node in graph.nodes]
+    assert told == [("m.Twice", True, 2, True, (7,)), ("", False, 0, False, ())]
+    assert graph.reasons == ("Busy.",)
     with pytest.raises(TensortuiError) as caught:
         await source.graph()
     assert (caught.value.cause, caught.value.next_step) == ("Backward runs.", "Wait.")
