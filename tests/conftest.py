@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shutil
@@ -27,6 +28,7 @@ def _version_of(command: str) -> str:
     return version if name == "cpython" else ""
 
 
+@functools.cache
 def find_pythons() -> dict[str, str]:
     """A command line for each version found: TENSORTUI_TEST_PYTHONS (colon-separated), this one, pyenv's, PATH's."""
     found: dict[str, str] = {}
@@ -40,9 +42,6 @@ def find_pythons() -> dict[str, str]:
         if version in VERSIONS and version not in found and (not known or _version_of(command) == version):
             found[version] = command
     return found
-
-
-PYTHONS = find_pythons()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -60,15 +59,15 @@ def root() -> Path:
 @pytest.fixture
 def pythons() -> dict[str, str]:
     """The command line of each CPython found, by version."""
-    return PYTHONS
+    return find_pythons()
 
 
 @pytest.fixture(params=VERSIONS)
 def python(request: pytest.FixtureRequest) -> str:
     """Each CPython in turn."""
-    if request.param not in PYTHONS:
+    if request.param not in find_pythons():
         pytest.skip(f"no CPython {request.param} found (name one in TENSORTUI_TEST_PYTHONS)")
-    return PYTHONS[request.param]
+    return find_pythons()[request.param]
 
 
 @pytest.fixture

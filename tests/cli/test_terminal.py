@@ -105,15 +105,21 @@ def test_attach_looks_at_a_running_process_and_leaves_it_running(
     assert trainer.poll() is None
 
 
-def test_the_picker_lists_the_process_and_attaches_to_it(terminal: Terminal, trainer: subprocess.Popen[str]) -> None:
-    terminal.start(f"{sys.executable} -m tensortui attach", width=200, height=40)
-    terminal.wait_for(str(trainer.pid))
-    command = " ".join(map(str, trainer.args))  # type: ignore[arg-type]
-    for _ in range(20):  # others may run; the whole command is shown of the one that the cursor is on
-        if command in terminal.screen():
-            break
-        terminal.press("j")
-        time.sleep(0.2)
+PICKER = """
+import sys
+from tensortui.cli import main, ps
+every = ps.processes
+ps.processes = lambda: [each for each in every() if each.pid == int(sys.argv[1])]
+sys.exit(main.main(["attach"]))
+"""
+
+
+def test_the_picker_lists_the_process_and_attaches_to_it(
+    terminal: Terminal, trainer: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    (tmp_path / "picker.py").write_text(PICKER)  # only this one is listed: no test enters what others run here
+    terminal.start(f"{sys.executable} {tmp_path / 'picker.py'} {trainer.pid}", width=120, height=30)
+    terminal.wait_for(rf"^ *{trainer.pid} .*ready")
     terminal.press("Enter")
     terminal.wait_for(r"model\.weight")
     assert f"pid {trainer.pid}" in terminal.screen()
