@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 from tensortui.analysis.overlaps import Overlaps
 from tensortui.model import BACKINGS, CATEGORIES, CATEGORY_RANK, Sample, Storage, Tensor
-from tensortui.model.strided import MAX_MASK_BITS, PACKED, extent, intervals, itemsize, mask, union
+from tensortui.model.strided import MAX_MASK_BITS, PACKED, extent, intervals, itemsize, mask, range_mask, union
 
 _MAX_PIECES = 1 << 16  # ranges of one storage; what has more is counted bit by bit
 _MAX_WORK = 1 << 31  # bits touched while doing so: well under a tenth of a second
@@ -282,27 +282,13 @@ def _by_mask(
     bits = size // unit
     if bits > MAX_MASK_BITS or bits * 40 * len(loose) > _MAX_WORK:
         return None
-    whole = _range_mask(bits, ((start // unit, end // unit) for start, end in covered))
+    whole = range_mask(bits, ((start // unit, end // unit) for start, end in covered))
     for place in loose:
         part = mask(*place, unit)
         if part is None:
             return None
         whole |= part
     return (whole & ((1 << bits) - 1)).bit_count() * unit
-
-
-def _range_mask(bits: int, ranges: Iterable[tuple[int, int]]) -> int:
-    """The bits [start, end) of every range, in one pass however many there are."""
-    out = bytearray(bits // 8 + 1)
-    for start, end in ranges:
-        first, last = start >> 3, end >> 3
-        if first == last:
-            out[first] |= ((1 << (end - start)) - 1) << (start & 7)
-        else:
-            out[first] |= 0xFF << (start & 7) & 0xFF
-            out[first + 1 : last] = b"\xff" * (last - first - 1)
-            out[last] |= (1 << (end & 7)) - 1
-    return int.from_bytes(out, "little")
 
 
 def _same_place(old: Tensor, new: Tensor) -> bool:

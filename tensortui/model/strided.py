@@ -23,6 +23,9 @@ _ONE_BYTE = re.compile(r"float8_\w+|float4_\w+|u?int[1-7]|bits[124]x[248]|quint(
 # Several elements share a byte: the last dimension is packed.
 PACKED = {"quint4x2": 2, "quint2x4": 4}
 
+# Dimensions of memory formats other than contiguous, fastest first.
+MEMORY_FORMATS = {"channels_last": (1, 3, 2, 0), "channels_last_3d": (1, 4, 3, 2, 0)}
+
 MAX_MASK_BITS = 1 << 24  # beyond it, sets of addresses that no closed form describes are not counted
 MAX_INTERVALS = 4096
 
@@ -83,11 +86,58 @@ def memory_format(shape: Sequence[int], strides: Sequence[int]) -> str:
     """contiguous, channels_last, channels_last_3d or other; contiguous wins where several hold."""
     if is_contiguous(shape, strides):
         return "contiguous"
-    if len(shape) == 4 and is_contiguous(shape, strides, (1, 3, 2, 0)):
-        return "channels_last"
-    if len(shape) == 5 and is_contiguous(shape, strides, (1, 4, 3, 2, 0)):
-        return "channels_last_3d"
+    for name, order in MEMORY_FORMATS.items():
+        if len(shape) == len(order) and is_contiguous(shape, strides, order):
+            return name
     return "other"
+
+
+def dense_strides(shape: Sequence[int], order: Sequence[int] | None = None, least: int = 1) -> tuple[int, ...]:
+    """The strides of a new tensor without gaps whose dimensions vary in `order`, fastest first; row-major without.
+
+    Sizes below `least` count as that much: PyTorch has 1 there, and 0 for the channels_last formats.
+    """
+    strides = [1] * len(shape)
+    step = 1
+    for dim in range(len(shape) - 1, -1, -1) if order is None else order:
+        strides[dim] = step
+        step *= max(shape[dim], least)
+    return tuple(strides)
+
+
+def is_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether the elements fill their memory without gaps and repeats, in whatever order of dimensions."""
+    if 0 in shape:
+        return True
+    step = 1
+    for stride, size in sorted((stride, size) for size, stride in zip(shape, strides, strict=True) if size > 1):
+        if stride != step:
+            return False
+        step *= size
+    return True
+
+
+def kept_strides(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
+    """The strides of a copy that keeps the format (`torch.preserve_format`): those of a dense tensor, else the order.
+
+    PyTorch orders by insertion and takes a stride of 0 to be comparable with none, so where such a dimension ends up
+    depends on the steps taken: the steps here are the same.
+    """
+    if is_dense(shape, strides):
+        return tuple(strides)
+    order = list(range(len(shape) - 1, -1, -1))
+    for new in range(1, len(order)):
+        at = new
+        for before in range(new - 1, -1, -1):
+            one, two = order[before], order[at]
+            if not strides[one] or not strides[two]:
+                continue
+            if (strides[one], shape[one]) > (strides[two], shape[two]):
+                order[before], order[at] = two, one
+                at = before
+            elif strides[one] < strides[two]:
+                break
+    return dense_strides(shape, order)
 
 
 def distinct_count(shape: Sequence[int], strides: Sequence[int]) -> int | None:
@@ -100,10 +150,10 @@ def distinct_count(shape: Sequence[int], strides: Sequence[int]) -> int | None:
     if is_contiguous(shape, strides):
         return math.prod(shape)
     dims = sorted((abs(stride), size) for size, stride in zip(shape, strides, strict=True) if size > 1 and stride)
-    return _count(_merged(dims))
+    return _count(merged(dims))
 
 
-def _merged(dims: list[tuple[int, int]]) -> list[tuple[int, int]]:
+def merged(dims: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Join (stride, size) dimensions, ascending, whose sums form one arithmetic progression."""
     out: list[tuple[int, int]] = []
     for stride, size in dims:
@@ -190,7 +240,7 @@ def intervals(
     start = offset * size
     if is_contiguous(shape, strides):
         return [(start, start + math.prod(shape) * size)]
-    dims = _merged(sorted((stride, n) for n, stride in zip(shape, strides, strict=True) if n > 1 and stride > 0))
+    dims = merged(sorted((stride, n) for n, stride in zip(shape, strides, strict=True) if n > 1 and stride > 0))
     run = size
     if dims and dims[0][0] == 1:
         run = dims.pop(0)[1] * size
@@ -226,3 +276,17 @@ def mask(shape: Sequence[int], strides: Sequence[int], offset: int, size: int, u
         return None
     dims = sorted((stride * scale, n) for n, stride in zip(shape, strides, strict=True) if n > 1 and stride > 0)
     return _spread(((1 << scale) - 1) << (offset * scale), dims)
+
+
+def range_mask(bits: int, ranges: Iterable[tuple[int, int]]) -> int:
+    """The bits [start, end) of every range, in one pass however many there are."""
+    out = bytearray(bits // 8 + 1)
+    for start, end in ranges:
+        first, last = start >> 3, end >> 3
+        if first == last:
+            out[first] |= ((1 << (end - start)) - 1) << (start & 7)
+        else:
+            out[first] |= 0xFF << (start & 7) & 0xFF
+            out[first + 1 : last] = b"\xff" * (last - first - 1)
+            out[last] |= (1 << (end & 7)) - 1
+    return int.from_bytes(out, "little")

@@ -1,0 +1,91 @@
+"""Where a tensor lies in its storage: all that the questions about a layout are asked of."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from tensortui.analysis.units import format_bytes
+from tensortui.model import Storage, Tensor
+from tensortui.model.strided import PACKED, byte_count, distinct_count, is_contiguous, itemsize
+
+READ_LAZILY = {
+    "conj": "conj: the memory holds the complex conjugate of what the program sees; reading conjugates",
+    "neg": "neg: the memory holds the negative of what the program sees; reading negates",
+}
+
+
+class LayoutError(ValueError):
+    """What was asked cannot be answered, or cannot be done; the text says why, in a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Shape, strides and offset in elements, of a dtype on a device. `lazy` names what reading it does to the values.
+
+    Two of one place cover the same bytes in the same order.
+    """
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int = 0
+    dtype: str = "float32"
+    device: str = "cpu"
+    lazy: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, tensor: Tensor) -> Place:
+        """The place of a tensor; LayoutError for one that has none."""
+        if tensor.shape is None or tensor.strides is None or tensor.offset is None:
+            kind = next((flag for flag in ("nested", "sparse", "subclass") if flag in tensor.flags), None)
+            what = f"a {kind} tensor" if kind else "this tensor"
+            raise LayoutError(
+                f"{what} has no strides of its own: its elements do not lie at fixed steps in one storage"
+            )
+        if itemsize(tensor.dtype) is None:
+            raise LayoutError(f"the size of an element of {tensor.dtype or 'an unknown dtype'} is not known")
+        if len(tensor.shape) != len(tensor.strides):
+            raise LayoutError("shape and strides were read at different moments: look again")
+        lazy = tuple(flag for flag in READ_LAZILY if flag in tensor.flags)
+        return cls(tensor.shape, tensor.strides, tensor.offset, tensor.dtype or "", tensor.device or "cpu", lazy)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element; packed elements share them."""
+        return itemsize(self.dtype) or 1
+
+    @property
+    def packed(self) -> int:
+        """How many elements share a byte; 1 for every dtype but the two packed ones."""
+        return PACKED.get(self.dtype, 1)
+
+    @property
+    def numel(self) -> int:
+        """How many elements it has."""
+        return math.prod(self.shape)
+
+    @property
+    def bytes(self) -> int:
+        """Elements times their size."""
+        return byte_count(self.shape, self.dtype) or 0
+
+    @property
+    def contiguous(self) -> bool:
+        """What `is_contiguous()` says."""
+        return is_contiguous(self.shape, self.strides)
+
+    @property
+    def distinct_bytes(self) -> int | None:
+        """Bytes with each address counted once; None where that is too large to count."""
+        if self.packed > 1:
+            return self.bytes if self.contiguous else None
+        count = distinct_count(self.shape, self.strides)
+        return None if count is None else count * self.itemsize
+
+
+def retained(tensor: Tensor, storage: Storage) -> str:
+    """What a view keeps alive beyond what it shows, in a sentence; "" where that is nothing."""
+    own, whole = tensor.distinct_bytes, storage.bytes
+    if not own or not whole or own >= whole or storage.backing == "none":
+        return ""
+    return f"shows {format_bytes(own)} and keeps the whole storage of {format_bytes(whole)} alive"

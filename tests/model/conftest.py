@@ -1,0 +1,6 @@
+"""The tests beside this file share strided_tensors with those of analysis/layout."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
