@@ -11,7 +11,8 @@ SEPARATOR = "\0"  # between the names of one tensor: no name has an unprintable 
 MAX_NAMES = 16
 IN_FRAME = " @ "  # before the frame that a variable belongs to
 
-Work = Generator[None, None, Any]  # sliced work: yields after every 0.1 ms or so; the loop decides when it goes on
+# Sliced work: yields None, guard.APART or guard.LATER after every 0.1 ms or so; the loop decides when it goes on.
+Work = Generator[Any, None, Any]
 
 
 class Tracked:
@@ -143,7 +144,7 @@ class Census:
         self._by_pyid: Dict[int, Tracked] = {}
         self._by_ref: Dict[int, Tracked] = {}
         self.withheld = ""  # why no tensor at all may be watched, if so
-        self.unseen_gradients = 0  # that only torch could give us, when they were last looked for
+        self.unseen_gradients = (0, 0)  # that only torch could give us when they were last looked for, and their bytes
         self.memory: Dict[str, Any] = {}  # what discovery keeps from one pass to the next
         self._next_id = 1
 

@@ -24,6 +24,7 @@ DEAF = 1.0  # seconds for which nobody is let in where the target has no descrip
 LOW_WATER = 256 << 10  # the next frame of a batch is encoded when less than this is waiting
 MAX_QUEUED = 4 << 20  # answers waiting beside batches; a viewer that lets more pile up is cut off
 MAX_FRAMES = 4096  # the same, behind batches
+HUNG_UP = getattr(select, "POLLRDHUP", 0) | select.POLLHUP  # the former on Linux alone
 HELLO_WITHIN = 5.0
 STALLED_AFTER = 30.0
 MIN_INTERVAL = 0.1
@@ -134,13 +135,12 @@ class Connection:
         self._moved = now
 
     def hung_up(self) -> bool:
-        """Whether the peer has closed its end, even if that was not read yet."""
-        try:
-            return not self.held.ours or not self.sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-        except (BlockingIOError, InterruptedError):
-            return False
-        except OSError:
+        """Whether the peer has closed its end, even if what it sent before was not read yet."""
+        if not self.held.ours:
             return True
+        poll = select.poll()
+        poll.register(self.held.fd, HUNG_UP)
+        return bool(poll.poll(0))
 
     def overdue(self, now: float) -> bool:
         """Whether the peer has not said hello, or not read, for too long."""

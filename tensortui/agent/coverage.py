@@ -18,7 +18,7 @@ NO_GRAD_FN = (
     "grad_fn is not read where its node is written in Python: so many nodes on chains of more than 10,000 live that "
     "more could overflow the stack"
 )
-UNSEEN_GRADIENTS = "gradients that a backward has just made have no Python object yet and are not listed: %d"
+UNSEEN_GRADIENTS = "gradients that a backward has just made have no Python object yet and are not listed: %d, %d bytes"
 
 
 class Coverage:
@@ -79,7 +79,7 @@ class Coverage:
             )
         if self._missing > SLACK:
             found.append("about %d tensors are alive but not found yet" % self._missing)
-        if self._census.unseen_gradients:
+        if self._census.unseen_gradients[0]:
             found.append(UNSEEN_GRADIENTS % self._census.unseen_gradients)
         if DEPTHS.exhausted:
             found.append(NO_GRAD_FN)

@@ -7,12 +7,15 @@ from typing import Callable, Deque, Dict, Tuple
 SLICE = 0.0007  # the longest piece of work in one go, seconds
 GAP = 0.001  # between two pieces the GIL is free for at least this long
 WINDOW = 10.0
-SAMPLE, PASS, REQUEST = "sample", "pass", "request"
+SAMPLE, PASS, REQUEST, MOMENT = "sample", "pass", "request", "moment"
 # What the samples and the passes get of the budget: the samples come first, so that they come on time whatever else is
 # to do; what a full purse does not take goes to the passes. Requests (a first scan, a refresh, a graph) have an income
 # of their own, some budgets, for somebody has ordered them and waits.
-SHARES = {SAMPLE: 0.5, PASS: 0.5, REQUEST: 10.0}
+SHARES = {SAMPLE: 0.7, PASS: 0.3, REQUEST: 10.0}
 BURST = 1.0  # CPU seconds saved up for requests
+# What lives for a moment must be read in a moment: that part of a sample does not wait for its income but runs up a
+# debt, which the samples pay off before the next of them begins.
+DEBT = 0.03  # CPU seconds
 
 
 class Governor:
@@ -44,6 +47,10 @@ class Governor:
     def wait(self, kind: str) -> float:
         """Return the seconds until the next slice of a kind of work may run, 0 where it may now."""
         self._accrue()
+        if kind == MOMENT:
+            kind = SAMPLE
+            if self._purses[kind] > -DEBT:
+                return 0.0
         balance = self._purses[kind]
         return 0.0 if balance > 0 else min(-balance / (self.budget * SHARES[kind]) + GAP, 1.0)
 
@@ -51,7 +58,7 @@ class Governor:
         """Book CPU time that the agent used."""
         now = self._accrue()
         self._spent += seconds
-        self._purses[kind] -= seconds
+        self._purses[SAMPLE if kind == MOMENT else kind] -= seconds
         if now - self._history[-1][0] >= 0.5:
             self._history.append((now, self._spent))
             while now - self._history[1][0] > WINDOW:

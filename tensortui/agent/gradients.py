@@ -11,8 +11,9 @@ from typing import Any, List, Optional, Tuple
 
 from tensortui.agent.guard import QUIET, Backward, DisturbedError, Stillness
 from tensortui.agent.memory import WORD, Memory, is_pointer, pairs
-from tensortui.agent.tensor_impl import POINTERS, SOUGHT, routes
+from tensortui.agent.tensor_impl import NBYTES, POINTERS, SOUGHT, STORAGE, routes
 
+MOST_BYTES = 1 << 48
 Pair = Tuple[Any, Any]  # a tensor and its gradient
 
 
@@ -64,6 +65,13 @@ class GradientPointers:
         wrapped = self._follow(found, self._slot)
         # Before torch 2.10 the lowest bit tells that the C++ object keeps the Python object alive.
         return [one & -WORD or (None if inner else 0) for inner, one in zip(found, wrapped)]
+
+    def size(self, tensor: int) -> int:
+        """Return the bytes of the storage of a gradient that has no Python object, 0 where it is gone by now."""
+        at = [tensor]
+        for offset in (*self._offsets, STORAGE * WORD, NBYTES * WORD):
+            at = self._follow(at, offset)
+        return at[0] if at[0] < MOST_BYTES else 0
 
     def _follow(self, addresses: List[int], offset: int) -> List[int]:
         """Return the words that lie `offset` behind the addresses, 0 for an address that is none."""

@@ -6,13 +6,14 @@ makes a graph live longer. Nodes that were read are known by address and sequenc
 """
 
 import sys
+import time
 import weakref
 from functools import partial
 from typing import Any, Callable, Dict, Generator, Iterator, List, Optional, Set
 
 from tensortui.agent import labels, nodes
 from tensortui.agent.census import Context, Tracked, Work
-from tensortui.agent.guard import Alone, Backward, DisturbedError, Stillness
+from tensortui.agent.guard import LATER, Alone, Backward, DisturbedError, Stillness
 from tensortui.agent.names import make_kinds
 from tensortui.agent.nodes import Key, NodeReader, Saved
 from tensortui.agent.rows import IS_LEAF, REQUIRES_GRAD, cell
@@ -20,14 +21,15 @@ from tensortui.wire.messages import SAVED
 
 MAX_NODES = 10_000
 CHUNK = 500  # tensors between two pieces
-PATIENCE = 200  # pieces for which a walk waits until no backward runs
+PATIENCE = 3.0  # seconds for which a walk waits until no backward runs,
+TRIES = 50  # and pieces, where these are few and far between
 NO_VERSIONS = "what the graph saved is not read: this torch does not tell it without side effects"
 NO_SAVED = "the graph is not read: this torch does not tell what it saved without side effects"
 BUSY = "the graph was not read to its end: a backward was running, or may have been, at each try"
 TOO_DEEP = "the graph is not read: chains of more than 10,000 nodes could overflow the stack when they are freed"
 
 Visit = Callable[["Walker", Any, List[Any]], None]  # the walker, a node, its successors
-Begin = Optional[Callable[[Any, Tracked], None]]
+Begin = Optional[Callable[[Any, Any], None]]  # a node, the Tracked tensor that starts with it
 
 
 class Walker:
@@ -63,7 +65,7 @@ class Walker:
         """Call `visit` for each node behind `roots` once, and `begin` for the node each of them starts with and it."""
         todo = roots[::-1]
         place: Dict[str, List[Any]] = {}
-        waited = 0
+        tries, since = 0, time.monotonic()
         while True:
             with Alone() as alone, self._plain():
                 self.now = Stillness()
@@ -74,12 +76,14 @@ class Walker:
                     busy, done = True, False
                 self.now = None
             if busy:
-                waited += 1
-            if done or waited > PATIENCE:
+                tries += 1
+            else:
+                tries, since = 0, time.monotonic()
+            if done or (tries > TRIES and time.monotonic() - since > PATIENCE):
                 self.skipped = not done
                 place.clear()
                 return
-            yield
+            yield LATER if busy else None
 
     def _advance(self, todo: List[Tracked], place: Dict[str, List[Any]], visit: Visit, begin: Begin,
                  alone: Alone) -> bool:  # fmt: skip

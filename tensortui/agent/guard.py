@@ -18,6 +18,7 @@ PAUSE = 5e-5  # seconds without the interpreter lock before a piece, where no se
 ALONE = 0.02  # seconds that who waits from now on waits before asking for the lock: a few may, once it is free again
 PIECE = 4e-4  # seconds that the work in one piece may take
 MOST_FRAMES = 4_000  # of all threads together that are gone through in one piece
+LATER = "later"  # what work yields when it can do nothing more in this slice, as while a backward runs
 APART = "apart"  # what work yields before a step that gives up the lock, as reading a file does
 REST = 0.02  # seconds
 TRIFLE = 3e-4  # seconds of processor time that do not count

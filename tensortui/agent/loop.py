@@ -8,7 +8,7 @@ from tensortui.agent.answers import Answers
 from tensortui.agent.census import Work
 from tensortui.agent.connections import MIN_INTERVAL, Connection, Server
 from tensortui.agent.governor import GAP, SAMPLE, SLICE, Governor
-from tensortui.agent.guard import APART, COMPANY, Alone
+from tensortui.agent.guard import APART, COMPANY, LATER, Alone
 from tensortui.agent.process import loaded_torch
 from tensortui.agent.sampler import Sampler
 from tensortui.agent.work import Workshop
@@ -129,8 +129,11 @@ class Agent:
         try:
             with Alone(SLICE) as alone:
                 while not alone.over():
-                    if next(work) is APART:
+                    said = next(work)
+                    if said is APART:
                         return APART
+                    if said is LATER:
+                        return None
         finally:
             time.sleep(GAP)  # at once: who allocates next is the one to collect, where that is due
         return None

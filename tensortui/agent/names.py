@@ -19,6 +19,7 @@ TOO_DEEP = "names of local variables: some stacks are too deep to be gone throug
 ABRIDGED = "names: of containers with more than %d entries only the first %d and the last %d are looked at" % (
     containers.HEAD + containers.TAIL, containers.HEAD, containers.TAIL,
 )  # fmt: skip
+RECENT_ENTRIES = 2_000  # below one variable
 LIBRARY_DEPTH = 3
 LIBRARY_EVERY = 60.0  # seconds
 
@@ -66,12 +67,17 @@ def discover(context: Context) -> Work:
 
 
 def discover_recent(context: Context) -> Work:
-    """Name what comes and goes with each step: gradients, and what local variables and the containers in them hold."""
+    """Name what comes and goes with each step: gradients, and what variables and the containers in them hold.
+
+    The variables are the local ones and, for a script that has no functions, the globals of `__main__`.
+    """
     base = context.census.base
     if base is None:
         return
     kinds = make_kinds(context, base, shallow=True)
     walk = Walk(context, kinds, _leaf_reader(context, base), Wrappers(context, kinds, base))
+    walk.most = RECENT_ENTRIES
+    yield from walk.below(Root(functools.partial(_items, "__main__")))
     frames = Frames(walk, kinds, [])
     yield from frames.name_all(False)
     yield from roles.Gradients(context, base).name_all(recent=True)
@@ -147,9 +153,7 @@ def _globals(walk: Walk, kinds: Kinds, module: str, main: bool, depth: int = 0) 
     """Name what the globals of a module lead to; modules first, so that their parameters get the short names."""
     prefix = "" if main else labels.clip(labels.safe(module), labels.MAX_KEY) + "."
 
-    def everything() -> Optional[Entries]:
-        space = _namespace(module)
-        return None if space is None else containers.items(space, VARIABLE)
+    everything = functools.partial(_items, module)
 
     def modules() -> Optional[Entries]:
         return only_modules(everything(), kinds)
@@ -161,6 +165,11 @@ def _globals(walk: Walk, kinds: Kinds, module: str, main: bool, depth: int = 0) 
             root.hides = True
             root.key = module if opener is everything else "modules of " + module
         yield from walk.below(root)
+
+
+def _items(module: str) -> Optional[Entries]:
+    space = _namespace(module)
+    return None if space is None else containers.items(space, VARIABLE)
 
 
 def only_modules(entries: Optional[Entries], kinds: Kinds) -> Optional[Entries]:

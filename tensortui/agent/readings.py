@@ -1,6 +1,7 @@
 """Turns tracked tensors into rows of the two tables: each when it is new, on screen, or its turn has come."""
 
 import collections
+from itertools import islice
 from typing import Any, Deque, Iterable, Iterator, List, Optional
 
 from tensortui.agent.census import SEPARATOR, Census, Tracked, Work
@@ -60,21 +61,26 @@ class Readings:
             self.compacting = False
         self._look_up()
 
-    def read_fresh(self) -> Work:
-        """Read what was tracked but never read, and what a pass wants to be read again."""
+    def read_fresh(self, most_again: Optional[int] = None) -> Work:
+        """Read what was tracked but never read, and `most_again` of what a pass wants to be read again (None: all)."""
         yield from self._storages.settle()
-        for queue in (self._census.fresh, self._again):
-            if queue:
-                yield from self._read_each(emptied(queue))
+        if self._census.fresh:
+            yield from self._read_each(emptied(self._census.fresh))
+        if self._again:
+            yield from self._read_each(islice(emptied(self._again), most_again))
 
     def read_watched(self, ids: Iterable[int]) -> Work:
-        """Read the tensors that a viewer has on its screen, then some two hundred old ones."""
+        """Read the tensors that a viewer has on its screen."""
         by_id = self._census.by_id
+        yield from self._read_each(by_id[one] for one in ids if one in by_id)
+
+    def read_old(self) -> Work:
+        """Read some two hundred of those that have been there for long, in turn."""
         if not self._rotation:
-            self._rotation = list(by_id)
-        todo = [*ids, *self._rotation[-OLD_PER_SAMPLE:]]
+            self._rotation = list(self._census.by_id)
+        todo = self._rotation[-OLD_PER_SAMPLE:]
         del self._rotation[-OLD_PER_SAMPLE:]
-        yield from self._read_each(by_id[one] for one in todo if one in by_id)
+        yield from self.read_watched(todo)
 
     def read_all(self) -> Work:
         """Read every tensor anew."""

@@ -217,7 +217,7 @@ class Gradients:
         self._pointers: GradientPointers = memory["gradients"]
         self._rest = RestReader(context.torch, base, Backward(sys.modules))
         self._recent = False
-        self._unseen = 0  # gradients that only torch could give us, and not now
+        self._unseen = self._unseen_bytes = 0  # gradients that only torch could give us, and not now
 
     def name_all(self, recent: bool = False) -> Work:
         """Name them; where they are not where they should be, only those of a target at rest are found.
@@ -239,7 +239,7 @@ class Gradients:
             yield
         if not recent:
             memory["leaves"] = leaves
-        self._context.census.unseen_gradients = self._unseen
+        self._context.census.unseen_gradients = (self._unseen, self._unseen_bytes)
 
     def _name(self, leaves: List[Tracked]) -> None:
         unknown: List[Optional[int]] = [None] * len(leaves)
@@ -248,6 +248,7 @@ class Gradients:
             held = None if place == 0 else self._context.census.at(place) if place else self._at_rest(leaf)
             if held is None and place is None and self._pointers.usable:
                 self._unseen += 1
+                self._unseen_bytes += self._pointers.size(leaf.pyid)
             elif held is not None:
                 owner = name_of(self._context, leaf, self._recent)
                 self._context.note(held, owner and _gradient_of(owner), GRADIENT, lasting=True)

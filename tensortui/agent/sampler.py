@@ -15,6 +15,8 @@ from tensortui.wire.messages import OTHER
 TYPES_EVERY = 5.0
 PASS_LIMIT = 0.5  # CPU seconds of one pass: a program may hold more objects than can be looked through
 BRIEF = "asked too often to read all anew: versions and names may be up to %d s old"
+TORN = 0.5  # seconds
+SPREAD = "so much is new each time that it was read over %.1f s, as the budget allows: what lives shorter is missing"
 RECENT_SHARE = 0.25  # of the budget: what naming the newest may take
 DROPPED, DROP_GAP = 500, 0.0005
 NOT_YET = "the autograd graph was not looked through yet"
@@ -39,6 +41,7 @@ class Sampler:
         self._types_at = 0.0
         self._recent_at = 0.0
         self.complete_at = 0.0  # when everything was last read anew, of time.monotonic()
+        self.spread = 0.0  # seconds over which the newest of the last sample was read
         self.brief = False  # the last request was answered without that
         self._budget = budget
 
@@ -52,6 +55,8 @@ class Sampler:
         found = self.coverage.reasons(self.hook)
         for more in self._pass_reasons.values():
             found += more
+        if self.spread > TORN:
+            found.append(SPREAD % self.spread)
         if self.brief:
             found.append(BRIEF % (time.monotonic() - self.complete_at))
         return found
@@ -137,11 +142,11 @@ class Sampler:
         while True:
             start = time.thread_time()
             try:
-                next(work)
+                said = next(work)
             except StopIteration:
                 break
             spent += time.thread_time() - start
-            yield
+            yield said
         for place, number in enumerate(list(context.names)):
             if not place % DROPPED:
                 yield
@@ -149,7 +154,8 @@ class Sampler:
             if tracked is not None and context.names[number] and not tracked.names:
                 tracked.names = context.names[number]
                 tracked.found = min(tracked.found, context.categories[number])
-                self.readings.again(tracked)
+                if tracked.row is not None:
+                    self.readings.again(tracked)
         self._recent_at = now + spent / (self._budget * RECENT_SHARE)
 
     def run_graph(self) -> Work:
@@ -171,12 +177,12 @@ class Sampler:
         while spent < PASS_LIMIT:
             start = time.thread_time()
             try:
-                next(work)
+                said = next(work)
             except StopIteration as end:
                 complete = end.value
                 break
             spent += time.thread_time() - start
-            yield
+            yield said
         else:
             work.close()
             complete = False

@@ -7,7 +7,7 @@ could find alive what it has just deleted. So the C++ object itself is read, by 
 from typing import Any, List, Optional
 
 from tensortui.agent.memory import Memory
-from tensortui.agent.tensor_impl import POINTERS, small
+from tensortui.agent.tensor_impl import NBYTES, POINTERS, STORAGE, small
 
 PARTS = {
     "sparse_coo": 2,
@@ -16,8 +16,6 @@ PARTS = {
     "sparse_bsr": 3,
     "sparse_bsc": 3,
 }  # dense tensors, by layout
-STORAGE = 2  # word of a TensorImpl that points to its StorageImpl
-NBYTES = 6  # word of a StorageImpl with its size
 FIRST, LAST = 22, 48  # words of a sparse TensorImpl between which the pointers to its parts lie
 
 

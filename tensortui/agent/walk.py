@@ -79,6 +79,7 @@ class Walk:
         """Start a pass whose finds go to `context`; `is_leaf` reads that attribute of a tensor safely."""
         self.visited: Set[int] = set()
         self.hidden = WeakBag()  # modules that were left out
+        self.most = MAX_ENTRIES  # that are looked at below one root
         self.cut = False
         self.partial = False  # whether something is left out: it was cut, or looked at by the pass before
         self.found: Optional[List[Found]] = None  # where what is named is noted as well
@@ -93,6 +94,7 @@ class Walk:
     def below(self, root: Root) -> Work:
         """Name the tensors below `root`; yields after each piece."""
         tries = TRIES
+        root.left = min(root.left, self.most)
         path = self._cut_at.pop(root.key, None)
         if path is not None:
             root.path, self.partial = path, True

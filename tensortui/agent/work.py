@@ -1,17 +1,18 @@
 """The work there is: the first scan, samples, refreshes, graphs and passes, as generators that are run in slices."""
 
 import time
-from typing import Any, Dict, List, Optional, Set, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from tensortui.agent import graph
 from tensortui.agent.answers import Answers, graph_message
 from tensortui.agent.census import Work
 from tensortui.agent.connections import MIN_INTERVAL, Connection, Server
-from tensortui.agent.governor import PASS, REQUEST, SAMPLE, Governor
+from tensortui.agent.governor import MOMENT, PASS, REQUEST, SAMPLE, Governor
 from tensortui.agent.sampler import Sampler
 
 UNWATCHED_DRAIN = 2.0
 PASS_EVERY = 0.5
+MOST_AGAIN = 200  # known tensors that are read again within a sample: what a pass changes may be very much
 GRAPH_CHUNK = 100  # nodes in one frame: well under a millisecond to encode
 
 
@@ -111,10 +112,8 @@ class Workshop:
         yield from self.sampler.run_names()
         yield from self.sampler.run_graph()
         yield from self.sampler.readings.read_fresh()
-        yield from self.sampler.drain()  # much has come and gone in a program that makes its steps meanwhile
-        yield from self.sampler.run_recent(True)
-        yield from self.sampler.readings.read_fresh()
         yield from self.sampler.compact()
+        yield from self._moment(True)  # much has come and gone in a program that makes its steps meanwhile
         self._passes_at = self.sampler.complete_at = time.monotonic()
         self.sampler.brief = False
         self._answer()
@@ -155,17 +154,28 @@ class Workshop:
             yield
 
     def _read_some(self) -> Work:
-        """Read what was born, what is on a screen, and some of the rest."""
-        readings = self.sampler.readings
+        """Read some of what has been there for long, then what was born and what is on a screen."""
         self._drained_at = time.monotonic()
-        yield from self.sampler.drain()
-        yield from self.sampler.run_recent()
-        yield from readings.read_fresh()
-        watched: Set[int] = set()
-        for one in self._server.connections:
-            watched.update(one.watch)
-        yield from readings.read_watched(watched)
+        yield from self.sampler.readings.read_old()
         yield from self.sampler.compact()
+        yield from self._moment(False)
+
+    def _moment(self, named: bool) -> Work:
+        """Read what comes and goes with each step, without waiting for the budget meanwhile: it would be gone by then.
+
+        With `named` its names are looked for whatever that costs.
+        """
+        sampler, kind = self.sampler, self._kind
+        self._kind = MOMENT
+        began = time.monotonic()
+        yield from sampler.drain()
+        yield from sampler.run_recent(named)
+        yield from sampler.readings.read_fresh(MOST_AGAIN)
+        yield from sampler.readings.read_watched({number for one in self._server.connections for number in one.watch})
+        yield from sampler.drain()
+        yield from sampler.readings.read_fresh(MOST_AGAIN)
+        sampler.spread = time.monotonic() - began
+        self._kind = kind
 
     def _sample(self) -> Work:
         yield from self._read_some()

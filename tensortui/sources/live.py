@@ -26,6 +26,7 @@ MAX_PATH = 107  # what sockaddr_un holds
 GRAPH_LIMIT = 10_000  # nodes: a longer walk is not safe in the target
 DETACH_SECONDS = 5.0
 _LAST_WORDS = 1.0  # seconds an ended process has to become readable as such
+OTHERS = "List the processes that can be attached to: `tensortui ps`."
 
 
 class ConnectionFailedError(TensortuiError):
@@ -94,9 +95,10 @@ class LiveSource:
             await asyncio.wait_for(_connect(sock, endpoint.path), timeout)
         except (OSError, TimeoutError, asyncio.TimeoutError) as error:
             sock.close()
+            if not endings.exists(endpoint.pid):
+                raise ConnectionFailedError(f"Process {endpoint.pid} has ended.", OTHERS, kind="ended") from None
             raise ConnectionFailedError(
-                f"The agent in process {endpoint.pid} does not answer: {error or 'timed out'}.",
-                "Attach again; if that fails too, see whether the process still runs.",
+                f"The agent in process {endpoint.pid} does not answer: {error or 'timed out'}.", "Attach again."
             ) from None
         self = cls(endpoint, sock)
         self._watch.start(self._process_ended)
@@ -204,7 +206,9 @@ class LiveSource:
     def _over(self) -> TensortuiError:
         reason = self.ended.reason if self.ended is not None else "the agent closed the connection"
         return ConnectionFailedError(
-            f"Process {self.pid} gives no more samples: {reason}.", "Attach again.", kind="ended"
+            f"Process {self.pid} gives no more samples: {reason}.",
+            "Attach again." if endings.exists(self.pid) else OTHERS,
+            kind="ended",
         )
 
     # What comes in

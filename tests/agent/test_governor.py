@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensortui.agent.governor import BURST, PASS, REQUEST, SAMPLE, SHARES, Governor
+from tensortui.agent.governor import BURST, DEBT, MOMENT, PASS, REQUEST, SAMPLE, SHARES, Governor
 
 
 class Clock:
@@ -50,11 +50,26 @@ def test_samples_are_paid_before_anything_else() -> None:
     governor = Governor(0.01, clock)
     governor.spend(1.0, SAMPLE)
     governor.spend(2.0, PASS)
-    clock.now += 190.0  # the samples get half of 1.9 s
+    clock.now += 0.95 / (0.01 * SHARES[SAMPLE])
     assert governor.wait(SAMPLE) > 0
-    clock.now += 15.0
+    clock.now += 0.05 / (0.01 * SHARES[SAMPLE])
     assert governor.wait(SAMPLE) == 0
     assert governor.wait(PASS) > 0
+
+
+def test_what_is_there_for_a_moment_is_read_on_credit_that_the_next_sample_pays_off() -> None:
+    clock = Clock()
+    governor = Governor(0.01, clock)
+    governor.spend(0.01, SAMPLE)
+    assert governor.wait(SAMPLE) > 0
+    governor.spend(DEBT / 2, MOMENT)
+    assert governor.wait(MOMENT) == 0
+    governor.spend(DEBT, MOMENT)
+    assert governor.wait(MOMENT) > 0
+    clock.now += DEBT / (0.01 * SHARES[SAMPLE])
+    assert governor.wait(SAMPLE) > 0
+    clock.now += DEBT / (0.01 * SHARES[SAMPLE])
+    assert governor.wait(SAMPLE) == 0
 
 
 def test_a_request_goes_on_at_some_budgets_once_what_was_saved_is_spent() -> None:

@@ -62,7 +62,7 @@ def test_gradients_that_cannot_be_had_from_a_busy_program_are_missed_aloud(progr
     busy = "threading.Thread(target=lambda: exec('while not over: sum(range(99))', {'over': over}))"
     say(process, f"over = []; worker = {busy}; worker.start()")
     say(process, "leaf = torch.zeros(3, requires_grad=True); (leaf * 2).sum().backward()")
-    assert [one for one in client.refresh()["coverage"]["reasons"] if one.endswith("not listed: 1")]
+    assert [one for one in client.refresh()["coverage"]["reasons"] if one.endswith("not listed: 1, 12 bytes")]
     say(process, "leaf.grad")  # as an optimizer asks for it: from now on it has a Python object
     assert client.refresh(2)["coverage"]["reasons"] == []
     assert client.named("leaf.grad")["category"] == GRADIENT
@@ -185,6 +185,33 @@ def test_many_small_tensors_get_their_names_and_the_samples_keep_coming(program:
         client.until("sample")
     for _ in range(3):
         client.until("sample")
+
+
+def test_what_a_step_makes_is_read_before_the_next_step_takes_it_away(program: Any, connect: Any) -> None:
+    make = """
+kept = [torch.zeros(3) for _ in range(400)]
+def make():
+    global batch, outputs
+    while not over:
+        batch = torch.zeros(7)
+        outputs = [batch + 1 for _ in range(60)]
+        time.sleep(0.3)
+over = []
+worker = threading.Thread(target=make)
+worker.start()"""
+    code = PROGRAM.replace("\nkept = torch.zeros(5, 3)", make).replace("gc,", "gc, time,")
+    process, path = program(code, budget=0.01)
+    client = connect(path)
+    client.send({"t": "subscribe", "interval": 0.5})
+    while not any(row["names"] == ["batch"] for row in client.tables["tensors"].values()):
+        client.until("sample")
+    seen = []
+    for _ in range(8):
+        client.until("sample")
+        names = {name for row in client.tables["tensors"].values() for name in row["names"]}
+        seen.append({"batch", "outputs[0]", "outputs[59]"} <= names)
+    assert sum(seen) >= 5  # a step may end just then
+    say(process, "over.append(1); worker.join()")
 
 
 def test_a_program_that_makes_its_steps_meanwhile_is_told_as_it_is_at_the_end(program: Any, connect: Any) -> None:

@@ -8,6 +8,7 @@ import random
 import signal
 import socket
 import struct
+import subprocess
 import sys
 import threading
 from array import array
@@ -228,6 +229,14 @@ async def test_no_socket_is_a_clear_failure(agent, tmp_path):
     gone = type(endpoint)(endpoint.pid, str(tmp_path / "nothing.sock"))
     with pytest.raises(ConnectionFailedError, match="No such file"):
         await LiveSource.connect(gone)
+
+
+async def test_a_process_that_has_ended_is_said_to_have(tmp_path):
+    over = subprocess.Popen([sys.executable, "-c", ""])
+    over.wait()
+    with pytest.raises(ConnectionFailedError) as caught:
+        await LiveSource.connect(SimpleNamespace(pid=over.pid, path=str(tmp_path / "nothing.sock"), token=None))
+    assert (caught.value.kind, caught.value.cause) == ("ended", f"Process {over.pid} has ended.")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc/self/fd")
