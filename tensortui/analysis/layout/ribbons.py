@@ -8,14 +8,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from tensortui.analysis.layout.cover import Cover, Pieces, between, cover
+from tensortui.analysis.layout.cover import MAX_PIECES, Cover, Pieces, between, cover
 from tensortui.analysis.layout.place import Place
 from tensortui.model.strided import MAX_MASK_BITS, mask, range_mask, union
 
 FULL, PART, NONE, UNKNOWN = "full", "part", "none", "unknown"
 
-_MAX_EVENTS = 1 << 16  # pieces of all tensors together
-_MAX_WORK = 1 << 30  # bits touched where pieces are too many
+_MAX_PIECES = 1 << 16  # of all tensors together
+_MAX_WORK = 1 << 28  # bits touched where pieces are too many
+_MAX_LOOKS = 1 << 16  # tensors times cells, where even bits are too many
 
 Cells = tuple[str, ...]
 
@@ -64,12 +65,19 @@ def ribbon(size: int, places: Mapping[int, Place | None], width: int, shown: Ite
     units = size // unit
     count = max(min(width, units), 1)
     edges = tuple(at * units // count * unit for at in range(count + 1))
-    covers = {place: cover(place) for place in known}
+    covers: dict[Place, Cover | None] = {}
+    left = _MAX_PIECES
+    for place in known:
+        covers[place] = found = cover(place, min(left, MAX_PIECES))
+        left -= len(found.pieces) if isinstance(found, Pieces) else 0
+    strips: dict[Place | None, Strip] = {}
     drawn = {}
     for tid in places if shown is None else shown:
-        place = places[tid]
-        found = covers[place] if place is not None else None
-        drawn[tid] = _strip(found, edges, beyond=place is not None and _end(place) > size)
+        lies = places[tid]
+        if lies not in strips:
+            found = covers[lies] if lies is not None else None
+            strips[lies] = _strip(found, edges, beyond=lies is not None and _end(lies) > size)
+        drawn[tid] = strips[lies]
     dark = any(place is None for place in places.values())  # a tensor of which nothing is known may lie anywhere
     covered, shared = _together(known, covers, edges, unit)
     if dark:
@@ -112,12 +120,15 @@ def _together(
     """Where at least one tensor lies, and where at least two do."""
     pieces = [(found.pieces, known[place]) for place, found in covers.items() if isinstance(found, Pieces)]
     loose = [place for place, found in covers.items() if not isinstance(found, Pieces)]
-    if not loose and sum(len(each) for each, _ in pieces) <= _MAX_EVENTS:
+    if not loose:
         once, twice = _sweep(pieces)
         return _told(Pieces(once).below, edges), _told(Pieces(twice).below, edges)
     masks = _masks(known, covers, edges[-1], unit)
     if masks is not None:
         return tuple(_told_bits(bits, edges, unit) for bits in masks)  # type: ignore[return-value]
+    if len(covers) * len(edges) > _MAX_LOOKS:
+        unknown: Told = (UNKNOWN,) * (len(edges) - 1), None
+        return unknown, unknown
     return _by_cell(known, covers, edges)
 
 
@@ -214,4 +225,5 @@ def _twice(found: list[tuple[int, int | None]], whole: int, *, dark: bool) -> tu
         return PART, counts[1]
     if len([count for _, count in found if count]) == 1:
         return PART, counts[0]  # the same place several times
-    return (PART if sum(counts) > whole else UNKNOWN), None
+    # Too many bytes not to meet; and what is shared lies on another than the largest, which together are too few.
+    return (PART if sum(counts) > whole > sum(counts[1:]) else UNKNOWN), None

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from strided_tensors import addresses, strided_tensors
 
 from tensortui.analysis.layout import FULL, NONE, PART, UNKNOWN, Place, ribbon, ribbons
-from tensortui.analysis.layout.cover import cover
 
 PLACES = st.tuples(
     strided_tensors(max_dims=3, max_size=5, max_stride=12), st.sampled_from(("int8", "int16", "float32"))
@@ -66,7 +65,7 @@ def test_a_tensor_without_strides_may_lie_anywhere():
 
 
 def limited(patch, *, pieces=1 << 12, bits=1 << 24):
-    patch.setattr(ribbons, "cover", lambda place: cover(place, pieces))
+    patch.setattr(ribbons, "MAX_PIECES", pieces)
     patch.setattr(ribbons, "MAX_MASK_BITS", bits)
 
 
