@@ -1,0 +1,93 @@
+"""Sentences about a graph: whether it is all there, and why not; what was released; who changed what was saved."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from tensortui.analysis.findings.finding import label
+from tensortui.analysis.graph.reach import Reach, is_leaf
+from tensortui.analysis.graph.saves import Save
+from tensortui.analysis.graph.versions import Writer
+from tensortui.analysis.text import safe
+from tensortui.model import Coverage, Graph, GraphNode, Tensor
+
+LIMIT = 10_000  # nodes that the agent reads at most: a longer walk is not safe in the target
+_ABOUT = ("graph", "backward")
+CHECKPOINT = "torch.utils.checkpoint."
+OFFLOAD = "torch.autograd.graph.save_on_cpu."
+COMPILED = "CompiledFunction"
+
+
+def incomplete(graph: Graph, coverage: Coverage) -> list[str]:
+    """Why the graph is not all there, one sentence each; nothing where it is."""
+    if graph.reasons:
+        return list(graph.reasons)
+    if not graph.cut:
+        return []
+    if len(graph.nodes) >= LIMIT:
+        return [f"the graph is read up to {len(graph.nodes):,} nodes: it is larger"]
+    told = [reason for reason in coverage.reasons if any(word in reason for word in _ABOUT)]
+    return told or [
+        "the graph was not read to its end: a backward ran at each try, or it is too deep to be read safely"
+    ]
+
+
+def freed(reach: Reach) -> str:
+    """What a backward has released of these nodes; "" where nothing was."""
+    gone = [number for number in reach.order if reach.nodes[number].freed]
+    left = [number for number in reach.order if reach.nodes[number].saved and not reach.nodes[number].freed]
+    if not gone:
+        return ""
+    if not left:
+        return "freed: a backward has released what these nodes saved; another backward through them will raise"
+    some = "1 node" if len(gone) == 1 else f"{len(gone):,} nodes"
+    return f"partly freed: a backward has released what {some} saved; another backward through them will raise"
+
+
+def kinds(reach: Reach) -> str:
+    """How many nodes of which kind: the most frequent first."""
+    count = Counter("leaf" if is_leaf(node) else node.name for node in (reach.nodes[one] for one in reach.order))
+    return ", ".join(f"{number:,} {safe(name)}" for name, number in count.most_common(4))
+
+
+def packed(unpacked_by: str) -> str:
+    """What a saved tensor is packed by, in a few words."""
+    if unpacked_by.startswith(CHECKPOINT):
+        return "checkpointed: forward will run again for it"
+    if unpacked_by.startswith(OFFLOAD):
+        return "offloaded to the CPU"
+    return f"packed by a hook, unpacked by {safe(unpacked_by)}" if unpacked_by else "packed by a hook"
+
+
+def function(node: GraphNode) -> str:
+    """What a node of Python is, in a few words; "" for those built into torch."""
+    if not node.function:
+        return ""
+    if node.function.startswith(CHECKPOINT):
+        return "checkpoint: its forward runs again in backward"
+    if node.name.startswith(COMPILED) or ".CompiledFunction" in node.function:
+        return "a graph that torch.compile made"
+    return f"a Function of {safe(node.function)}"
+
+
+def stale(save: Save) -> str:
+    """What is wrong with a stale save."""
+    then = "n/a" if save.saved.version_saved is None else save.saved.version_saved
+    now = "n/a" if save.version is None else save.version
+    return f"saved at v{then}, now v{now}: backward will raise"
+
+
+def by(writer: Writer, reach: Reach) -> str:
+    """Who changed a saved tensor in place; only what is known."""
+    name = _name(writer.tensor)
+    if writer.kind == "operation":
+        return f"last changed in place by {safe(writer.operation)}, which is recorded on {name}"
+    if writer.kind == "view":
+        return f"changed in place through a view of {name}, on which {safe(writer.operation)} is recorded"
+    if writer.kind == "optimizer":
+        return f"{writer.together} parameters saved here went up by the same number, as an optimizer step does"
+    return "no operation is recorded for it: a write under no_grad, or through a view or detach()"
+
+
+def _name(tensor: Tensor | None) -> str:
+    return "a tensor" if tensor is None else label(tensor)
