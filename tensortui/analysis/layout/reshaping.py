@@ -56,18 +56,15 @@ def view_strides(shape: Sequence[int], strides: Sequence[int], new: Sequence[int
             used *= new[at]
             at -= 1
         if used != block:
-            raise MergeError(_why(shape, strides, new, dim, step * block, at + 1))
+            raise MergeError(_why(shape, strides, dim, step * block, new[at + 1]))
         if dim:
             step, block, used = strides[dim - 1], 1, 1
     return tuple(out)
 
 
-def _why(shape: Sequence[int], strides: Sequence[int], new: Sequence[int], dim: int, inside: int, wide: int) -> str:
+def _why(shape: Sequence[int], strides: Sequence[int], dim: int, inside: int, size: int) -> str:
     outer = dim - 1
-    return (
-        f"dims {outer} and {dim} cannot merge into the {new[wide]:,} of {list(new)}:"
-        f" stride {strides[outer]:,} of dim {outer} is not {inside:,}, where dim {dim} ends"
-        if shape[dim] > 1
-        else f"dim {outer} cannot merge with what follows it into the {new[wide]:,} of {list(new)}:"
-        f" its stride {strides[outer]:,} is not {inside:,}"
-    )
+    if shape[dim] == 1:
+        return f"dim {outer} cannot merge with those after it into {size}: stride {strides[outer]}, not {inside}"
+    product = f"{shape[dim]}*{strides[dim]}"
+    return f"dims {outer}, {dim} cannot merge into {size}: stride {strides[outer]}, not {product}"

@@ -146,8 +146,8 @@ def details(place: Place) -> tuple[str, ...]:
     lines = []
     order = memory_order(place)
     if what.permutation is not None:
-        steps = ", then ".join(f"dim {dim}" for dim in reversed(order))
-        lines.append(f"memory runs along {steps}: row-major would end with the first")
+        own, usual = (", then ".join(f"dim {dim}" for dim in dims) for dims in (order[::-1], sorted(order)[::-1]))
+        lines.append(f"memory runs along {own} (contiguous: {usual})")
     lines.extend(_gap_words(gap) for gap in what.gaps)
     for dim in what.expanded:
         lines.append(f"dim {dim} has stride 0: its {place.shape[dim]:,} indices are one and the same memory")

@@ -173,7 +173,7 @@ XT = Place((32, 64), (1, 32))
             IMPOSSIBLE,
             0,
             0,
-            "dims 0 and 1 cannot merge into the 2,048 of [2048]: stride 1 of dim 0 is not 2,048, where dim 1 ends",
+            "dims 0, 1 cannot merge into 2048: stride 1, not 64*32",
         ),
         (XT, "to(cuda:0)", COPY, 8192, 8192, ""),
         (XT, "to('cuda', torch.bfloat16)", COPY, 8192, 4096, "becomes bfloat16 on cpu first, then goes over"),

@@ -1,0 +1,136 @@
+"""The tensor that the Layout screen looks at: its place, its storage with who else is on it, and one element of it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import combinations
+
+from tensortui.analysis.accounting import Accounts
+from tensortui.analysis.layout import Element, LayoutError, Place, Ribbon, element, ribbon
+from tensortui.analysis.layout.windows import last_two
+from tensortui.model import Sample, Storage, Tensor
+
+Dims = tuple[int | None, int | None]
+
+
+class Look:
+    """Follows one tensor from sample to sample; what was seen last stays when the tensor goes."""
+
+    def __init__(self, tid: int) -> None:
+        """Look at a tensor by its id."""
+        self.tid = tid
+        self.tensor: Tensor | None = None
+        self.storage: Storage | None = None
+        self.mates: tuple[Tensor, ...] = ()  # all tensors on its storage, this one too, by where they begin
+        self.gone = False
+        self.place: Place | None = None
+        self.why_not = ""  # why there is no place
+        self.index: tuple[int, ...] = ()  # of the element under the cursor
+        self.dims: Dims = (None, None)
+
+    def choose(self, tid: int) -> None:
+        """Look at another tensor; the next sample taken tells of it."""
+        self.tid = tid
+        self.tensor = None
+
+    def take(self, sample: Sample, accounts: Accounts) -> bool:
+        """Move on to a sample; returns whether anything that is shown differs."""
+        tensor = sample.tensors.get(self.tid)
+        if tensor is None:
+            changed, self.gone = not self.gone, True
+            return changed
+        storage = sample.storages.get(tensor.storage) if tensor.storage is not None else None
+        account = accounts.account(tensor.storage) if tensor.storage is not None else None
+        ids = account.tensors if account is not None else (self.tid,)
+        mates = tuple(sorted(filter(None, map(sample.tensors.get, ids)), key=_begins))
+        before = (self.tensor, self.storage, self.mates, self.gone)
+        if before == (tensor, storage, mates, False):
+            return False
+        moved = self.tensor is None or (self.tensor.shape, self.tensor.strides) != (tensor.shape, tensor.strides)
+        self.tensor, self.storage, self.mates, self.gone = tensor, storage, mates, False
+        try:
+            self.place, self.why_not = Place.of(tensor), ""
+        except LayoutError as error:
+            self.place, self.why_not = None, str(error)
+        if moved:
+            dims = len(tensor.shape or ())
+            self.index = (0,) * dims
+            self.dims = last_two(dims)
+        return True
+
+    @property
+    def element(self) -> Element | None:
+        """The element under the cursor; None where there is none, or it has no known address."""
+        if self.place is None or not self.place.numel:
+            return None
+        try:
+            return element(self.place, self.index, self.storage.address if self.storage is not None else None)
+        except LayoutError:
+            return None
+
+    def go(self, index: tuple[int, ...]) -> None:
+        """Put the cursor on an element."""
+        self.index = index
+
+    def move(self, down: int, across: int) -> None:
+        """Move the cursor along the two dimensions that are shown; it stops at their ends."""
+        index = list(self.index)
+        for dim, step in zip(self.dims, (down, across), strict=True):
+            if dim is not None and self.place is not None:
+                index[dim] = min(max(index[dim] + step, 0), max(self.place.shape[dim] - 1, 0))
+        self.index = tuple(index)
+
+    def slice(self, step: int) -> None:
+        """Go to the next index of the dimensions that are not shown, the last of them first."""
+        if self.place is None:
+            return
+        index = list(self.index)
+        for dim in reversed([dim for dim in range(len(index)) if dim not in self.dims]):
+            size = self.place.shape[dim]
+            index[dim] += step
+            if 0 <= index[dim] < size:
+                break
+            index[dim] %= max(size, 1)
+        self.index = tuple(index)
+
+    def turn(self) -> None:
+        """Show the next two dimensions."""
+        dims = len(self.index)
+        if dims > 1:
+            pairs: list[Dims] = list(combinations(range(dims), 2))
+            pairs = [*reversed(pairs), *((two, one) for one, two in reversed(pairs))]
+            self.dims = pairs[(pairs.index(self.dims) + 1) % len(pairs)]
+
+    def neighbour(self, step: int) -> int | None:
+        """The next tensor on the storage; None where there is no other."""
+        ids = [mate.id for mate in self.mates]
+        if len(ids) < 2 or self.tid not in ids:
+            return None
+        return ids[(ids.index(self.tid) + step) % len(ids)]
+
+    def ribbon(self, width: int, shown: tuple[int, ...]) -> Ribbon | None:
+        """The storage in `width` cells; None where its size is not known, or nothing."""
+        if self.storage is None or not self.storage.bytes:
+            return None
+        return _ribbon(self.storage.bytes, tuple((mate.id, place_of(mate)) for mate in self.mates), width, shown)
+
+
+def place_of(tensor: Tensor) -> Place | None:
+    """The place of a tensor, None where it has none."""
+    try:
+        return Place.of(tensor)
+    except LayoutError:
+        return None
+
+
+@lru_cache(maxsize=4)
+def _ribbon(size: int, places: tuple[tuple[int, Place | None], ...], width: int, shown: tuple[int, ...]) -> Ribbon:
+    return ribbon(size, dict(places), width, shown)
+
+
+def _begins(tensor: Tensor) -> tuple[bool, int, int, int]:
+    """Where a tensor begins on its storage; of those that begin together the largest comes first."""
+    place = place_of(tensor)
+    if place is None:
+        return (True, 0, 0, tensor.id)
+    return (False, place.offset * place.itemsize, -place.bytes, tensor.id)

@@ -1,0 +1,324 @@
+"""The Layout screen: where a tensor lies in its storage, the address of an element, and what operations would cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.events import Resize
+from textual.screen import Screen
+from textual.widget import Widget
+from textual.widgets import Input, Static
+
+from tensortui.analysis.layout import LayoutError, element
+from tensortui.analysis.layout.asking import parse
+from tensortui.ui.feed import Feed
+from tensortui.ui.glyphs import Glyphs
+from tensortui.ui.lines import show
+from tensortui.ui.looking import Look
+from tensortui.ui.markup import content
+from tensortui.ui.widgets.ask_line import AskLine
+from tensortui.ui.widgets.cost_table import asked_lines, costs_content, usual
+from tensortui.ui.widgets.element_facts import facts_content, find
+from tensortui.ui.widgets.element_grid import HEAD, OFFSETS, WALK, grid_content
+from tensortui.ui.widgets.filter_bar import Entry
+from tensortui.ui.widgets.key_line import KeyLine
+from tensortui.ui.widgets.layout_head import about, head_content
+from tensortui.ui.widgets.status_line import TICK_SECONDS, StatusLine
+from tensortui.ui.widgets.storage_ribbon import ribbon_content
+from tensortui.ui.widgets.tab_bar import TabBar
+
+if TYPE_CHECKING:
+    from tensortui.ui.app import TensortuiApp
+
+KEYS = (
+    ("arrows", "move"),
+    ("i", "index, byte"),
+    ("c", "cost"),
+    ("o", "order"),
+    ("esc", "back"),
+    ("q", "quit"),
+    ("[ ]", "other tensor"),
+    ("d", "dims"),
+    ("+ -", "slice"),
+    ("?", "help"),
+)
+FRAME = 3  # the status line, the tabs, the keys
+LEAST_GRID = 4
+ROOMY = 34  # from this height on the parts stand apart
+
+
+class Plan(NamedTuple):
+    """How many lines each part gets."""
+
+    about: int
+    mates: int
+    costs: int
+    grid: int
+
+
+def plan(height: int, *, about: int, mates: int, usual: int, asked: int, gone: bool) -> Plan:
+    """Share out the lines of a terminal: what is fixed, then a little of everything, then the rest to the grid."""
+    roomy = height >= ROOMY
+    free = height - FRAME - 2 - gone - (2 + (1 if mates == 1 else 2)) - HEAD - 1 - asked - (3 if roomy else 0)
+    most = (5, 10, 9) if height >= 40 else (3, 5, 5) if height >= 28 else (2, 3, 3)
+    wanted = [min(about, most[0]), min(mates, most[1]), min(usual, most[2])]
+    for at in (0, 2, 1, 0, 2, 1, 1, 2):
+        if sum(wanted) + LEAST_GRID <= free:
+            break
+        wanted[at] = max(wanted[at] - 1, 0 if at != 1 else 1)
+    lines, strips, operations = wanted
+    return Plan(lines, strips, operations, max(free - sum(wanted), 1))
+
+
+class LayoutScreen(Screen[int | None]):
+    """Follows one tensor; leaving gives the tensor that was looked at last."""
+
+    MANUAL = "layout"
+    AUTO_FOCUS = ""
+    DEFAULT_CSS = """
+    LayoutScreen {
+        layout: vertical; background: $background; overflow: hidden;
+        #head, #ribbon, #grid, #facts, #said, #asked, #usual { text-wrap: nowrap; }
+        #head, #ribbon, #asked, #usual, #facts { height: auto; }
+        #middle { height: 1fr; }
+        #grid { width: 1fr; height: auto; }
+        #side { width: 46%; height: auto; }
+        #said { height: auto; display: none; color: $warning; }
+        #said.-shown { display: block; }
+    }
+    LayoutScreen.-roomy #ribbon, LayoutScreen.-roomy #middle, LayoutScreen.-roomy #cost { margin: 1 0 0 0; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1, 0)", "Up", show=False, id="layout.up", tooltip="one element up"),
+        Binding("down,j", "move(1, 0)", "Down", show=False, id="layout.down", tooltip="one element down"),
+        Binding("left,h", "move(0, -1)", "Left", show=False, id="layout.left", tooltip="one element to the left"),
+        Binding("right,l", "move(0, 1)", "Right", show=False, id="layout.right", tooltip="one element to the right"),
+        Binding("pageup", "page(-1)", "Page up", show=False, id="layout.page-up", tooltip="one page of rows up"),
+        Binding("pagedown", "page(1)", "Page down", show=False, id="layout.page-down", tooltip="one page of rows down"),
+        Binding("home,g", "edge(0)", "First", show=False, id="layout.first", tooltip="the first element"),
+        Binding("end,G", "edge(-1)", "Last", show=False, id="layout.last", tooltip="the last element"),
+        Binding(
+            "i,slash",
+            "ask('index')",
+            "Index",
+            id="layout.index",
+            key_display="i",
+            tooltip="go to an index, a byte, an offset or an address",
+        ),
+        Binding("c", "ask('cost')", "Cost", id="layout.cost", tooltip="what an operation on this tensor would cost"),
+        Binding(
+            "o", "order", "Order", id="layout.order", tooltip="offsets, or the order in which memory comes to them"
+        ),
+        Binding("d", "dims", "Dims", id="layout.dims", tooltip="show the next two dimensions"),
+        Binding("plus", "slice(1)", "Next slice", show=False, id="layout.next", key_display="+", tooltip="next slice"),
+        Binding(
+            "minus", "slice(-1)", "Last slice", show=False, id="layout.before", key_display="-", tooltip="slice before"
+        ),
+        Binding(
+            "right_square_bracket",
+            "mate(1)",
+            "Next tensor",
+            show=False,
+            id="layout.next-tensor",
+            key_display="]",
+            tooltip="next tensor on this storage",
+        ),
+        Binding(
+            "left_square_bracket",
+            "mate(-1)",
+            "Tensor before",
+            show=False,
+            id="layout.tensor-before",
+            key_display="[",
+            tooltip="tensor before it on this storage",
+        ),
+        Binding("escape", "back", "Back", show=False, id="layout.back", tooltip="back to the tensors"),
+    ]
+
+    app: TensortuiApp
+
+    def __init__(self, tid: int, feed: Feed, glyphs: Glyphs, clock: Callable[[], float]) -> None:
+        """Look at tensor `tid` of `feed`."""
+        super().__init__()
+        self.look = Look(tid)
+        self._feed = feed
+        self._glyphs = glyphs
+        self._clock = clock
+        self._status = StatusLine(feed, glyphs)
+        self._tabs = TabBar("Layout")
+        self._index = AskLine("element", "i", "[1, 2], byte 64, 0x7f..", glyphs, id="index")
+        self._cost = AskLine("what would it cost", "c", "view(-1) or t().contiguous()", glyphs, id="cost")
+        self._mode = OFFSETS
+        self._seen: object = None
+        self._grid_rows = LEAST_GRID
+        self._said = ""
+
+    def compose(self) -> Iterator[Widget]:
+        """The frame of every screen, and the parts from the storage to the operations."""
+        yield self._status
+        yield self._tabs
+        yield Static("", id="head", markup=False)
+        yield Static("", id="ribbon", markup=False)
+        with Horizontal(id="middle"):
+            yield Static("", id="grid", markup=False)
+            with Vertical(id="side"):
+                yield self._index
+                yield Static("", id="said", markup=False)
+                yield Static("", id="facts", markup=False)
+        yield self._cost
+        yield Static("", id="asked", markup=False)
+        yield Static("", id="usual", markup=False)
+        yield KeyLine(KEYS)
+
+    def on_mount(self) -> None:
+        """Start painting."""
+        self._take()
+        self.paint()
+        self.set_interval(TICK_SECONDS, self.tick)
+
+    def tick(self) -> None:
+        """Paint what is new."""
+        if not self.is_active:
+            return
+        self._status.refresh_at(self._clock())
+        self._tabs.tell(self._feed.findings)
+        if self._feed.sample is not self._seen and self._take():
+            self.paint()
+
+    def _take(self) -> bool:
+        self._seen = sample = self._feed.sample
+        return sample is not None and self.look.take(sample, self._feed.accounts)
+
+    def on_resize(self, event: Resize) -> None:
+        """Share out the new size."""
+        self._status.refresh_at(self._clock())
+        self.paint()
+
+    def paint(self) -> None:
+        """Write every part anew, for the size of the terminal."""
+        look, glyphs, room = self.look, self._glyphs, self.size.width
+        if not room:
+            return
+        text = self._cost.entry.value if self._cost.typing else self._cost.asked
+        place = look.place
+        asked = asked_lines(place, text, room, glyphs) if text and place is not None else []
+        lines = sum(piece.count("\n") for piece, _ in asked)
+        share = plan(
+            self.size.height,
+            about=len(about(look, room, glyphs)),
+            mates=max(len(look.mates), 1),
+            usual=len(usual(place)) if place is not None else 0,
+            asked=lines,
+            gone=look.gone,
+        )
+        self._grid_rows = share.grid
+        self.set_class(self.size.height >= ROOMY, "-roomy")
+        side = room * 46 // 100
+        grid = max(room - side, 20)
+        facts = share.grid + HEAD - 1 - bool(self._said)
+        for name, part in (
+            ("head", head_content(look, share.about, room, glyphs)),
+            ("ribbon", ribbon_content(look, share.mates, room, glyphs)),
+            ("grid", grid_content(look, share.grid, grid - 1, self._mode, glyphs)),
+            ("facts", facts_content(look, facts, side - 1, glyphs)),
+            ("asked", content(asked)),
+            ("usual", costs_content(place, share.costs, room, glyphs)),
+        ):
+            widget = self.query_one(f"#{name}", Static)
+            widget.display = bool(part)
+            widget.update(part.rstrip("\n"))
+        said = self.query_one("#said", Static)
+        said.set_class(bool(self._said), "-shown")
+        said.update(content([(f" {show(self._said, glyphs)}", "")]).truncate(side - 1, ellipsis=False))
+
+    # -- the element under the cursor
+
+    def action_move(self, down: int, across: int) -> None:
+        """Move the cursor in the grid."""
+        self._said = ""
+        self.look.move(down, across)
+        self.paint()
+
+    def action_page(self, step: int) -> None:
+        """Move by as many rows as there are."""
+        self.action_move(step * self._grid_rows, 0)
+
+    def action_edge(self, at: int) -> None:
+        """Go to the first or the last element."""
+        place = self.look.place
+        if place is not None:
+            self._said = ""
+            self.look.go(tuple(0 if at == 0 else max(size - 1, 0) for size in place.shape))
+            self.paint()
+
+    def action_order(self) -> None:
+        """Show the order of memory instead of offsets, or back."""
+        self._mode = WALK if self._mode == OFFSETS else OFFSETS
+        self.paint()
+
+    def action_dims(self) -> None:
+        """Show two other dimensions."""
+        self.look.turn()
+        self.paint()
+
+    def action_slice(self, step: int) -> None:
+        """Go along the dimensions that are not shown."""
+        self.look.slice(step)
+        self.paint()
+
+    # -- what is typed
+
+    def action_ask(self, what: str) -> None:
+        """Type an index, or an operation."""
+        (self._index if what == "index" else self._cost).start()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Answer as it is typed."""
+        if self._cost.typing:
+            self.paint()
+        elif self._index.typing and event.value:
+            self._find(event.value)
+
+    def on_entry_left(self, event: Entry.Left) -> None:
+        """The typing is over."""
+        for line in (self._index, self._cost):
+            if line.typing:
+                if event.kept and line is self._index:
+                    self._find(line.entry.value)
+                line.stop(line.entry.value.strip() if event.kept else line.asked)
+        self.set_focus(None)
+        self.paint()
+
+    def _find(self, text: str) -> None:
+        look = self.look
+        try:
+            if not text.strip() or look.place is None:
+                self._said = ""
+                return
+            index, self._said = find(parse(text), look)
+            if index is not None:
+                look.go(element(look.place, index).index)
+        except LayoutError as error:
+            self._said = str(error)
+        finally:
+            self.paint()
+
+    # -- other tensors
+
+    def action_mate(self, step: int) -> None:
+        """Look at another tensor on the same storage."""
+        tid = self.look.neighbour(step)
+        if tid is None:
+            self.notify("No other tensor lies on this storage.", markup=False)
+            return
+        self._said = ""
+        self.look.choose(tid)
+        self._take()
+        self.paint()
+
+    def action_back(self) -> None:
+        """Back to the table, on the tensor that was looked at."""
+        self.dismiss(self.look.tid)
