@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from itertools import combinations
 
 from tensortui.analysis.accounting import Accounts
@@ -10,6 +9,8 @@ from tensortui.analysis.layout import Element, LayoutError, Place, Ribbon, eleme
 from tensortui.analysis.layout.windows import last_two
 from tensortui.model import Sample, Storage, Tensor
 
+MOST = 4096  # tensors on one storage that are all drawn
+NOBODY = -1
 Dims = tuple[int | None, int | None]
 
 
@@ -22,6 +23,8 @@ class Look:
         self.tensor: Tensor | None = None
         self.storage: Storage | None = None
         self.mates: tuple[Tensor, ...] = ()  # all tensors on its storage, this one too, by where they begin
+        self._records: tuple[Tensor, ...] = ()  # the same, as the sample has them
+        self._drawn: tuple[object, object, Ribbon] | None = None
         self.gone = False
         self.place: Place | None = None
         self.why_not = ""  # why there is no place
@@ -42,12 +45,12 @@ class Look:
         storage = sample.storages.get(tensor.storage) if tensor.storage is not None else None
         account = accounts.account(tensor.storage) if tensor.storage is not None else None
         ids = account.tensors if account is not None else (self.tid,)
-        mates = tuple(sorted(filter(None, map(sample.tensors.get, ids)), key=_begins))
-        before = (self.tensor, self.storage, self.mates, self.gone)
-        if before == (tensor, storage, mates, False):
+        records = tuple(filter(None, map(sample.tensors.get, ids)))
+        if (self.tensor, self.storage, self._records, self.gone) == (tensor, storage, records, False):
             return False
         moved = self.tensor is None or (self.tensor.shape, self.tensor.strides) != (tensor.shape, tensor.strides)
-        self.tensor, self.storage, self.mates, self.gone = tensor, storage, mates, False
+        self.tensor, self.storage, self._records, self.gone = tensor, storage, records, False
+        self.mates = tuple(sorted(records, key=_begins))
         try:
             self.place, self.why_not = Place.of(tensor), ""
         except LayoutError as error:
@@ -112,7 +115,13 @@ class Look:
         """The storage in `width` cells; None where its size is not known, or nothing."""
         if self.storage is None or not self.storage.bytes:
             return None
-        return _ribbon(self.storage.bytes, tuple((mate.id, place_of(mate)) for mate in self.mates), width, shown)
+        what = (self.storage.bytes, width, shown)
+        if self._drawn is None or self._drawn[0] is not self.mates or self._drawn[1] != what:
+            places = {mate.id: place_of(mate) for mate in self.mates if len(self.mates) <= MOST or mate.id in shown}
+            if len(self.mates) > MOST:
+                places[NOBODY] = None  # those left out may lie anywhere
+            self._drawn = self.mates, what, ribbon(self.storage.bytes, places, width, shown)
+        return self._drawn[2]
 
 
 def place_of(tensor: Tensor) -> Place | None:
@@ -121,11 +130,6 @@ def place_of(tensor: Tensor) -> Place | None:
         return Place.of(tensor)
     except LayoutError:
         return None
-
-
-@lru_cache(maxsize=4)
-def _ribbon(size: int, places: tuple[tuple[int, Place | None], ...], width: int, shown: tuple[int, ...]) -> Ribbon:
-    return ribbon(size, dict(places), width, shown)
 
 
 def _begins(tensor: Tensor) -> tuple[bool, int, int, int]:

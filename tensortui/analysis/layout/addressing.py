@@ -9,7 +9,7 @@ from itertools import islice
 
 from tensortui.analysis.layout.place import LayoutError, Place
 
-MAX_STEPS = 20_000  # a search for indices that takes more is given up
+MAX_STEPS = 5_000  # a search for indices that takes more is given up
 FIRST = 8  # indices of one byte that are listed
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tensortui.analysis.units import format_bytes
 from tensortui.model import Storage, Tensor
@@ -79,8 +80,12 @@ class Place:
         """Bytes with each address counted once; None where that is too large to count."""
         if self.packed > 1:
             return self.bytes if self.contiguous else None
-        count = distinct_count(self.shape, self.strides)
+        count = _distinct_count(self.shape, self.strides)
         return None if count is None else count * self.itemsize
+
+
+# What takes a while to count is asked for again and again.
+_distinct_count = lru_cache(maxsize=64)(distinct_count)
 
 
 def retained(tensor: Tensor, storage: Storage) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 from tensortui.analysis.layout.place import READ_LAZILY, Place
@@ -39,6 +40,7 @@ class Kind:
     windows: tuple[tuple[int, int, int], ...] = ()
 
 
+@lru_cache(maxsize=64)
 def kind(place: Place) -> Kind:
     """What the strides say of a place."""
     shape, strides = place.shape, place.strides

@@ -96,5 +96,6 @@ def costs_content(place: Place | None, lines: int, room: int, glyphs: Glyphs) ->
     try:
         steps = [cost(place, text)[0] for text in usual(place)[:lines]]
     except LayoutError as error:
-        return content([(f" {show(str(error), glyphs)}\n", "$dim")])
+        words = truncate(show(str(error), glyphs), max(room - 2, 8), ellipsis=glyphs.ellipsis)
+        return content([(f" {words}\n", "$dim")])
     return content([piece for step in steps for piece in step_lines(step, _names(steps), room, glyphs)])

@@ -12,6 +12,7 @@ from tensortui.analysis.layout.asking import Address, Asked, Byte, Index, Offset
 from tensortui.analysis.text import shorten
 from tensortui.analysis.units import format_count
 from tensortui.model import Storage, Tensor
+from tensortui.model.strided import extent, itemsize
 from tensortui.ui.columns import dims_text, name_text
 from tensortui.ui.glyphs import Glyphs
 from tensortui.ui.lines import show
@@ -19,7 +20,7 @@ from tensortui.ui.looking import Look, place_of
 from tensortui.ui.markup import Piece, content
 
 LETTERS = "ijklmnpq"
-MATES = 64  # neighbours that are asked whether they reach a byte
+MATES = 16  # neighbours around a byte that are asked whether they reach it
 INDICES = 3
 
 
@@ -70,10 +71,18 @@ def _same_memory(look: Look, place: Place, byte: int, glyphs: Glyphs, room: int)
     others = [index for index in own.first if index != look.index]
     if others or own.count is None:
         out.append((f"the same memory: {_indices(own, others)} of this tensor", "bold $accent"))
-    for mate in islice((mate for mate in look.mates if mate.id != look.tid), MATES):
+    for mate in islice((mate for mate in look.mates if mate.id != look.tid and _spans(mate, byte)), MATES):
         if said := _reached(mate, byte, glyphs, room):
             out.append((f"also {said}", ""))
     return out
+
+
+def _spans(mate: Tensor, byte: int) -> bool:
+    """Whether a byte lies between the first and the last of a tensor; cheap, for those on it are many at times."""
+    size = itemsize(mate.dtype)
+    if mate.shape is None or mate.strides is None or mate.offset is None or size is None:
+        return False
+    return mate.offset * size <= byte < (mate.offset + extent(mate.shape, mate.strides)) * size
 
 
 def _reached(mate: Tensor, byte: int, glyphs: Glyphs, room: int) -> str:
@@ -130,9 +139,10 @@ def find(asked: Asked, look: Look) -> tuple[tuple[int, ...] | None, str]:
     if found.first:
         within = f", byte {found.within} of the element" if found.within else ""
         return found.first[0], f"byte {byte:,}{within}"
-    others = [mate for mate in look.mates if mate.id != look.tid and (at := place_of(mate)) and _covers(at, byte)]
+    near = list(islice((mate for mate in look.mates if mate.id != look.tid and _spans(mate, byte)), MATES))
+    others = [mate for mate in near if (at := place_of(mate)) and _covers(at, byte)]
     if not others:
-        return None, f"byte {byte:,} is covered by no tensor"
+        return None, f"byte {byte:,} is not of this tensor" + (", nor of any" if len(near) < MATES else "")
     names = ", ".join(name_text(mate) for mate in others[:INDICES])
     more = f" and {len(others) - INDICES} more" if len(others) > INDICES else ""
     return None, f"byte {byte:,} is not of this tensor {dims_text(place.shape)}, but of {names}{more}"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from textwrap import wrap
+
 from textual.content import Content
 
-from tensortui.analysis.layout import Place, Window, memory_order, window
-from tensortui.ui.columns import dims_text
+from tensortui.analysis.layout import Place, Window, window
+from tensortui.analysis.text import truncate
 from tensortui.ui.glyphs import Glyphs
+from tensortui.ui.lines import show
 from tensortui.ui.looking import Look
 from tensortui.ui.markup import Piece, cells, content
 
@@ -51,7 +54,8 @@ def grid_content(look: Look, rows: int, room: int, mode: str, glyphs: Glyphs) ->
     """Title, column numbers and `rows` lines; the cursor stands out, and what is the same memory has an = before it."""
     place = look.place
     if place is None:
-        return content([(f" {look.why_not}\n", "$dim")])
+        lines = wrap(show(look.why_not, glyphs), max(room - 2, 8))[: max(rows, 1)]
+        return content([(f" {line}\n", "$dim") for line in lines])
     if not place.numel:
         return content([(" no elements: nothing to show\n", "$dim")])
     seen = grid_window(look, place, rows, room)
@@ -77,7 +81,7 @@ def grid_content(look: Look, rows: int, room: int, mode: str, glyphs: Glyphs) ->
 
 def _title(look: Look, place: Place, seen: Window, mode: str, room: int, glyphs: Glyphs) -> list[Piece]:
     what = "order of memory" if mode == WALK else "offset of each element"
-    pieces: list[Piece] = [(f" {what}", "bold $primary")]
+    pieces: list[Piece] = [(truncate(f" {what}", room, ellipsis=glyphs.ellipsis), "bold $primary")]
     shown: list[Piece] = []
     if seen.down is not None:
         shown.append((f"  down dim {seen.down} ({place.shape[seen.down]})", "$dim"))
@@ -90,9 +94,3 @@ def _title(look: Look, place: Place, seen: Window, mode: str, room: int, glyphs:
         if cells([*pieces, piece]) <= room:
             pieces.append(piece)
     return [*pieces, ("\n", "")]
-
-
-def memory_words(place: Place) -> str:
-    """Along which dimensions memory runs, the fastest first: "dim 1, then dim 0"."""
-    order = [f"dim {dim}" for dim in reversed(memory_order(place))]
-    return ", then ".join(order) if order else f"nothing: {dims_text(place.shape)} is one element"
