@@ -144,6 +144,7 @@ class Census:
         self._by_pyid: Dict[int, Tracked] = {}
         self._by_ref: Dict[int, Tracked] = {}
         self.withheld = ""  # why no tensor at all may be watched, if so
+        self.first = 0  # the highest number when the first scan was over: what has one above was born under our eyes
         self.unseen_gradients = (0, 0)  # that only torch could give us when they were last looked for, and their bytes
         self.memory: Dict[str, Any] = {}  # what discovery keeps from one pass to the next
         self._next_id = 1

@@ -3,6 +3,7 @@
 import collections
 import gc
 import os
+import sys
 import time
 import weakref
 from itertools import compress, repeat
@@ -14,6 +15,7 @@ from tensortui.agent.guard import Alone
 
 QUEUE_LIMIT = 300_000  # found but not looked at: past this the hook finds no more until the agent has caught up
 YOUNG_LIMIT = 10_000  # a youngest generation larger than this is not read in one go where there is another way
+MIDDLE = sys.version_info < (3, 14)  # a generation from which nothing moves on but when it is itself collected
 NO_LIMIT = 1 << 62
 HOOK_SHARE = 0.5  # of the budget: what the hook may use, the rest is the thread's
 CHUNK = 2_000
@@ -120,6 +122,8 @@ class Hook:
         self.skipped = 0  # collections that it let pass, so that tensors may have been missed
         self._purse = 0.01
         self._at = 0.0
+        self._promoted = 0  # at most so many objects went to the middle generation since that was collected
+        self._unseen = False  # whether some of them were not looked at
         self._pid = os.getpid()
         self._installed: Optional[Callable[[Any, Any], None]] = None
         self.on_fork: Optional[Callable[[], None]] = None
@@ -148,28 +152,46 @@ class Hook:
             if os.getpid() != self._pid:
                 self._forked(phase, info)
                 return
+            young, last = gc.get_count()[0], info["generation"] > 0
+            self._promoted += young
+            wait = MIDDLE and not last and self._promoted <= YOUNG_LIMIT
+            broke = self._purse + (now - self._at) * self._budget <= 0
+            if wait or (MIDDLE and not last and broke):
+                self._unseen = True
+                return
             self._purse = min(0.05, self._purse + (now - self._at) * self._budget)
             self._at = now
-            if self._purse <= 0 or len(self.found) > QUEUE_LIMIT or gc.get_count()[0] > self.young_limit:
+            if broke or len(self.found) > QUEUE_LIMIT or young > self.young_limit:
                 self.skipped += 1
-                return
-            self.look()
-            took = time.perf_counter() - now
-            self._purse -= took
-            self.seconds += took
+            else:
+                self.look()
+                took = time.perf_counter() - now
+                self._purse -= took
+                self.seconds += took
+            if last:
+                self._promoted, self._unseen = 0, False
         except BaseException:
             self.skipped += 1
 
     def look(self) -> None:
-        """Note what is in the youngest generation, by weak references whose death callback is a C function."""
-        young = gc.get_objects(generation=0)
+        """Note what is young, by weak references whose death callback is a C function.
+
+        What has come through one collection is still in the middle generation when that is collected in its turn, or
+        has died: looking at both then costs a fraction of looking at each collection, and misses nothing.
+        """
+        self._note(gc.get_objects(generation=0))
+        if self._unseen:
+            self._unseen = False
+            self._note(gc.get_objects(generation=1))
+
+    def _note(self, objects: List[Any]) -> None:
         self.found.extend(
-            map(weakref.ref, compress(young, map(self.wanted, map(id, map(type, young)))), repeat(self.dead.append))
+            map(weakref.ref, compress(objects, map(self.wanted, map(id, map(type, objects)))), repeat(self.dead.append))
         )
 
     def look_if_small(self) -> None:
         """Look between two collections, unless so much has piled up that it would stall the target."""
-        if gc.get_count()[0] <= YOUNG_LIMIT:
+        if self._promoted * self._unseen + gc.get_count()[0] <= YOUNG_LIMIT:
             with Alone():  # the list of them is in hand for a moment
                 self.look()
 
@@ -203,10 +225,12 @@ def scan_generations(hook: Hook) -> Work:
 def absorb(hook: Hook, census: Census) -> Work:
     """Enter what was found: tensors into the census, modules and optimizers into their bags."""
     found = hook.found
-    while found:
+    left = len(found)  # more may come all the time
+    while left > 0:
         with Alone() as alone:  # a reference is in hand for a moment: nobody else may see the thing alive by it
-            while found and not alone.over():
+            while left > 0 and not alone.over():
                 _enter(found.popleft(), census)
+                left -= 1
         yield
 
 

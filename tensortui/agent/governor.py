@@ -15,7 +15,7 @@ SHARES = {SAMPLE: 0.7, PASS: 0.3, REQUEST: 10.0}
 BURST = 1.0  # CPU seconds saved up for requests
 # What lives for a moment must be read in a moment: that part of a sample does not wait for its income but runs up a
 # debt, which the samples pay off before the next of them begins.
-DEBT = 0.03  # CPU seconds
+DEBT = 0.08  # CPU seconds
 
 
 class Governor:

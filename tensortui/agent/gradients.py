@@ -66,12 +66,12 @@ class GradientPointers:
         # Before torch 2.10 the lowest bit tells that the C++ object keeps the Python object alive.
         return [one & -WORD or (None if inner else 0) for inner, one in zip(found, wrapped)]
 
-    def size(self, tensor: int) -> int:
-        """Return the bytes of the storage of a gradient that has no Python object, 0 where it is gone by now."""
-        at = [tensor]
+    def bytes_of(self, objects: List[int]) -> int:
+        """Return the bytes of the storages of those tensors' gradients, told without Python objects for them."""
+        found = objects
         for offset in (*self._offsets, STORAGE * WORD, NBYTES * WORD):
-            at = self._follow(at, offset)
-        return at[0] if at[0] < MOST_BYTES else 0
+            found = self._follow(found, offset)
+        return sum(one for one in found if one < MOST_BYTES)
 
     def _follow(self, addresses: List[int], offset: int) -> List[int]:
         """Return the words that lie `offset` behind the addresses, 0 for an address that is none."""

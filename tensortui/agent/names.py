@@ -3,6 +3,7 @@
 import functools
 import os
 import sys
+from itertools import chain
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from tensortui.agent import containers, labels, roles
@@ -77,7 +78,9 @@ def discover_recent(context: Context) -> Work:
     kinds = make_kinds(context, base, shallow=True)
     walk = Walk(context, kinds, _leaf_reader(context, base), Wrappers(context, kinds, base))
     walk.most = RECENT_ENTRIES
-    yield from walk.below(Root(functools.partial(_items, "__main__")))
+    root = Root(functools.partial(_items, "__main__", kinds))
+    root.script = True
+    yield from walk.below(root)
     frames = Frames(walk, kinds, [])
     yield from frames.name_all(False)
     yield from roles.Gradients(context, base).name_all(recent=True)
@@ -153,7 +156,7 @@ def _globals(walk: Walk, kinds: Kinds, module: str, main: bool, depth: int = 0) 
     """Name what the globals of a module lead to; modules first, so that their parameters get the short names."""
     prefix = "" if main else labels.clip(labels.safe(module), labels.MAX_KEY) + "."
 
-    everything = functools.partial(_items, module)
+    everything = functools.partial(_items, module, kinds)
 
     def modules() -> Optional[Entries]:
         return only_modules(everything(), kinds)
@@ -161,20 +164,27 @@ def _globals(walk: Walk, kinds: Kinds, module: str, main: bool, depth: int = 0) 
     for opener in (everything,) if depth else (modules, everything):
         root = Root(opener, prefix)
         root.depth = depth or root.depth
+        root.script = main
         if not depth:  # what packages hold is kept as a whole until they are looked through again
             root.hides = True
             root.key = module if opener is everything else "modules of " + module
         yield from walk.below(root)
 
 
-def _items(module: str) -> Optional[Entries]:
+def _items(module: str, kinds: Kinds) -> Optional[Entries]:
     space = _namespace(module)
-    return None if space is None else containers.items(space, VARIABLE)
+    return None if space is None else _direct_first(lambda: containers.items(space, VARIABLE), kinds)
 
 
 def only_modules(entries: Optional[Entries], kinds: Kinds) -> Optional[Entries]:
     """Return those of `entries` that are modules."""
     return None if entries is None else (entry for entry in entries if kinds.of(entry[2]) == MODULE)
+
+
+def _direct_first(entries: Callable[[], Entries], kinds: Kinds) -> Entries:
+    """Return the entries, tensors first: what has a variable of its own is not called by a container it is in too."""
+    direct = (entry for entry in entries() if kinds.of(entry[2]) >= TENSOR)
+    return chain(direct, (entry for entry in entries() if kinds.of(entry[2]) < TENSOR))
 
 
 def _namespace(name: str) -> Optional[Dict[str, Any]]:
@@ -248,7 +258,7 @@ class Frames:
         for modules in (True, False):
             for thread, at, suffix in reversed(found):
                 root = Root(functools.partial(self._variables, thread, at, suffix, modules), "", suffix)
-                root.local = True
+                root.local = not library
                 root.hides = not library
                 root.spare = library
                 yield from self._walk.below(root)
@@ -277,8 +287,8 @@ class Frames:
         frame = self._frame(now, thread, at, suffix)
         if frame is None:
             return None
-        entries = iter([(VARIABLE, name, value) for name, value in self._locals.of(frame, now)])
-        return only_modules(entries, self._kinds) if modules else entries
+        entries = [(VARIABLE, name, value) for name, value in self._locals.of(frame, now)]
+        return only_modules(iter(entries), self._kinds) if modules else _direct_first(entries.__iter__, self._kinds)
 
     @staticmethod
     def _frame(now: Stillness, thread: int, at: int, suffix: str) -> Any:

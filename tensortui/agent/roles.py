@@ -9,7 +9,7 @@ from tensortui.agent import containers, labels
 from tensortui.agent.census import IN_FRAME, SEPARATOR, Context, Tracked, WeakBag, Work
 from tensortui.agent.containers import TENSOR, WRAPPER, Entries, Kinds
 from tensortui.agent.gradients import GradientPointers, RestReader
-from tensortui.agent.guard import Alone, Backward, DisturbedError
+from tensortui.agent.guard import QUIET, Alone, Backward, DisturbedError
 from tensortui.agent.rows import IS_LEAF, REQUIRES_GRAD, cell
 from tensortui.agent.walk import Root, Walk
 from tensortui.agent.wrappers import Wrappers
@@ -244,14 +244,20 @@ class Gradients:
     def _name(self, leaves: List[Tracked]) -> None:
         unknown: List[Optional[int]] = [None] * len(leaves)
         places = self._pointers.of([one.pyid for one in leaves]) if self._pointers.usable else unknown
+        unseen: List[int] = []
+        rest = None in places and QUIET.lasted()
         for leaf, place in zip(leaves, places):
-            held = None if place == 0 else self._context.census.at(place) if place else self._at_rest(leaf)
+            held = self._context.census.at(place) if place else None
+            if place is None and rest:
+                held = self._at_rest(leaf)
             if held is None and place is None and self._pointers.usable:
-                self._unseen += 1
-                self._unseen_bytes += self._pointers.size(leaf.pyid)
+                unseen.append(leaf.pyid)
             elif held is not None:
                 owner = name_of(self._context, leaf, self._recent)
                 self._context.note(held, owner and _gradient_of(owner), GRADIENT, lasting=True)
+        if unseen:
+            self._unseen += len(unseen)
+            self._unseen_bytes += self._pointers.bytes_of(unseen)
 
     def _at_rest(self, leaf: Tracked) -> Optional[Tracked]:
         tensor = leaf.ref()

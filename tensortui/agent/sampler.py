@@ -72,6 +72,7 @@ class Sampler:
         self.hook.look_if_small()
         yield from absorb(self.hook, self.census)
         self.coverage.scanned(self.hook, self.types)
+        self.census.first = max(self.census.by_id, default=0)
 
     def scan(self) -> Work:
         """Note everything of the wanted types: from the pools where that works, else from the collector's lists."""

@@ -49,7 +49,8 @@ Opener = Callable[[], Optional[Entries]]
 class Root:
     """Where a walk starts, how names are made below it, and how far it has got."""
 
-    __slots__ = ("depth", "hides", "key", "left", "local", "open", "path", "prefix", "spare", "suffix")
+    __slots__ = ("depth", "hides", "key", "left", "local", "open", "path", "prefix", "script", "spare",
+                 "suffix")  # fmt: skip
 
     def __init__(self, open_root: Opener, prefix: str = "", suffix: str = "", depth: int = DEPTH) -> None:
         """Names are `prefix`, the way to the tensor, `suffix`. `open_root` gives the same entries each time."""
@@ -61,6 +62,7 @@ class Root:
         self.hides = False  # leave out modules that are well hidden or far away
         self.spare = False  # name only what has no name yet
         self.local = False  # local variables: a young leaf is an input
+        self.script = False  # the globals of a script: the same, if it was born under our eyes
         self.key = ""  # by which the next pass knows it again and goes on where this one was cut
         self.path = [0]  # entries of each level that have been dealt with
 
@@ -215,7 +217,7 @@ class Walk:
             category = PARAMETER
         elif style == containers.BUFFER:
             category = BUFFER
-        elif root.local and self._is_leaf(tensor):
+        elif (root.local or root.script) and self._is_leaf(tensor):
             category = INPUT
         if kind == WRAPPER:
             for way, part, role in self._wrappers.parts(tensor, name, category, root.suffix):
@@ -230,8 +232,9 @@ class Walk:
             return
         if root.spare and (context.names.get(tracked.id) or (self.partial and tracked.names)):
             return
-        if category == INPUT and context.clock() - tracked.born >= YOUNG:
-            category = OTHER
+        if category == INPUT:
+            old = tracked.id <= context.census.first if root.script else context.clock() - tracked.born >= YOUNG
+            category = OTHER if old else INPUT
         name = labels.clip(name)
         context.note(tracked, name, category)
         if self.found is not None:

@@ -67,6 +67,31 @@ def test_the_hook_sees_what_is_promoted_before_the_next_sample(sampler: Sampler)
     assert all(sampler.census.find(one) for one in promoted)
 
 
+@pytest.mark.parametrize("often", [1, 30])
+def test_what_lives_through_collections_is_found_and_what_does_not_costs_nothing(sampler: Sampler, often: int) -> None:
+    finish(sampler.start())
+    kept = []
+    for _ in range(often):  # as in a step of a training loop, each time for the collector as well
+        kept.append(torch.zeros(2))
+        passing = [torch.zeros(2) for _ in range(100)]
+        gc.collect(0)
+    del passing
+    assert not enumeration.MIDDLE or len(sampler.hook.found) < 100 * often
+    gc.collect(1)
+    gc.collect()
+    finish(sampler.drain())
+    assert all(sampler.census.find(one) for one in kept)
+    assert sampler.coverage.reasons(sampler.hook) == []
+
+
+def test_taking_in_what_was_found_ends_however_much_more_comes(sampler: Sampler) -> None:
+    finish(sampler.start())
+    more = torch.zeros(2)
+    for _ in sampler.drain():
+        sampler.hook.found.extend([weakref.ref(more)] * 1000)
+    assert sampler.census.find(more)
+
+
 def test_a_hook_without_means_lets_pass_says_so_and_an_audit_makes_up_for_it(
     sampler: Sampler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
