@@ -2,7 +2,7 @@
 
 import collections
 from itertools import islice
-from typing import Any, Deque, Iterable, Iterator, List, Optional
+from typing import Any, Deque, Dict, Iterable, Iterator, List, Optional
 
 from tensortui.agent.census import SEPARATOR, Census, Tracked, Work
 from tensortui.agent.guard import Alone
@@ -23,6 +23,7 @@ class Readings:
         self.tensors = Table("tensors")
         self.storage_table = Table("storages")
         self.compacting = False
+        self.apart: Dict[int, int] = {}  # bytes of the tensors that have no storage of their own, as sparse ones
         self.progress = 0.0  # of the last full reading, 0 to 1
         self._census = census
         self._storages = Storages(self.storage_table)
@@ -46,6 +47,7 @@ class Readings:
             if dead is None:
                 return
             self.tensors.drop(dead.id)
+            self.apart.pop(dead.id, None)
             self._storages.leave(dead.id, dead.storage)
             self._view_of(dead, None)
             yield
@@ -117,6 +119,8 @@ class Readings:
         self._view_of(tracked, None if base is None else self._census.track(base))
         del base
         tracked.storage = self._storages.use(tracked.id, facts, tracked.storage)
+        if tracked.storage is None and facts.bytes:
+            self.apart[tracked.id] = facts.bytes
         flags = facts.flags
         tracked.cpp_only = False
         if facts.owners is not None and held - (1 if facts.owners else 0) <= 0:

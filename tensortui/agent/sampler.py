@@ -15,6 +15,7 @@ from tensortui.wire.messages import OTHER
 TYPES_EVERY = 5.0
 PASS_LIMIT = 0.5  # CPU seconds of one pass: a program may hold more objects than can be looked through
 BRIEF = "asked too often to read all anew: versions and names may be up to %d s old"
+APART = "tensors without a storage of their own, such as sparse ones, are in no total: %d, %d bytes"
 TORN = 0.5  # seconds
 SPREAD = "so much is new each time that it was read over %.1f s, as the budget allows: what lives shorter is missing"
 RECENT_SHARE = 0.25  # of the budget: what naming the newest may take
@@ -55,6 +56,9 @@ class Sampler:
         found = self.coverage.reasons(self.hook)
         for more in self._pass_reasons.values():
             found += more
+        apart = list(self.readings.apart.values())
+        if apart:
+            found.append(APART % (len(apart), sum(apart)))
         if self.spread > TORN:
             found.append(SPREAD % self.spread)
         if self.brief:

@@ -69,6 +69,16 @@ def test_gradients_that_cannot_be_had_from_a_busy_program_are_missed_aloud(progr
     say(process, "over.append(1); worker.join()")
 
 
+def test_what_no_total_counts_is_said(program: Any, connect: Any) -> None:
+    process, path = program(PROGRAM)
+    client = connect(path)
+    say(process, "places = torch.zeros(2, 100, dtype=torch.int64)")
+    say(process, "sparse = torch.sparse_coo_tensor(places, torch.ones(100), (9, 9), check_invariants=False)")
+    assert client.refresh()["coverage"]["reasons"][0].endswith("are in no total: 1, 2000 bytes")
+    say(process, "del sparse")
+    assert client.refresh(2)["coverage"]["reasons"] == []
+
+
 def test_detach_leaves_nothing(program: Any, connect: Any) -> None:
     process, path = program(PROGRAM)
     left = "print(len(gc.callbacks), threading.active_count(), len(os.listdir('/proc/self/task')) - before)"
