@@ -9,7 +9,7 @@ from typing import Any
 
 from tensortui.analysis.accounting import Accounts, Totals
 from tensortui.analysis.findings import Finding, find
-from tensortui.model import Graph, GraphNode, Sample, Storage, Tensor
+from tensortui.model import Coverage, Graph, GraphNode, Sample, Storage, Tensor
 
 SCHEMA = 1
 
@@ -40,7 +40,7 @@ def document(
             "local_rank": process.local_rank,
             "world_size": process.world_size,
         },
-        "coverage": {"complete": sample.coverage.complete, "reasons": list(sample.coverage.reasons)},
+        "coverage": _coverage(sample.coverage, graph),
         "totals": _totals(accounts.totals),
         "storages": [storage_entry(storage, accounts) for storage in sample.storages.values()],
         "tensors": [tensor_entry(tensor) for tensor in sample.tensors.values()],
@@ -60,6 +60,15 @@ def document(
 def dumps(document: Document, *, indent: int | None = None) -> str:
     """The document as text: ASCII, so that it is safe on every terminal and valid UTF-8 whatever the strings hold."""
     return json.dumps(document, ensure_ascii=True, allow_nan=False, indent=indent)
+
+
+def _coverage(coverage: Coverage, graph: Graph | None) -> Document:
+    reasons = list(coverage.reasons)
+    if graph is not None:
+        reasons += [reason for reason in graph.reasons if reason not in reasons]
+        if graph.cut and not graph.reasons:
+            reasons.append(f"the graph was cut at {len(graph.nodes)} nodes")
+    return {"complete": not reasons and coverage.complete, "reasons": reasons}
 
 
 def _totals(totals: Totals) -> Document:

@@ -28,7 +28,7 @@ def test_the_document_has_every_key_of_the_schema_and_what_is_unknown_is_null(bu
     assert set(found["process"]) == {
         "pid", "command", "python", "torch", "cuda", "rank", "local_rank", "world_size",
     }  # fmt: skip
-    assert found["coverage"] == {"complete": False, "reasons": ["because"]}
+    assert found["coverage"] == {"complete": False, "reasons": ["because", "the graph was cut at 1 nodes"]}
     (entry,) = found["storages"]
     assert set(entry) == {
         "id",
@@ -78,6 +78,16 @@ def test_the_document_has_every_key_of_the_schema_and_what_is_unknown_is_null(bu
 
 def test_without_a_graph_there_is_no_graph(build):
     assert "graph" not in document(build.sample())
+
+
+def test_a_graph_that_is_not_whole_is_in_the_coverage(build):
+    sample = build.sample()
+    whole = document(sample, Graph((), ()))["coverage"]
+    cut = document(sample, Graph((), (), cut=True))["coverage"]
+    told = document(sample, Graph((), (), cut=True, reasons=("why",)))["coverage"]
+    assert whole == {"complete": True, "reasons": []}
+    assert cut == {"complete": False, "reasons": ["the graph was cut at 0 nodes"]}
+    assert told == {"complete": False, "reasons": ["why"]}
 
 
 def test_findings_are_plain_values(build):

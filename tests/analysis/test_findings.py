@@ -1,5 +1,7 @@
 """Findings: told where there is something, silent over healthy programs."""
 
+from dataclasses import replace
+
 from tensortui.analysis.accounting import Accounts
 from tensortui.analysis.findings import Thresholds, find
 from tensortui.model import Graph, GraphNode, SavedTensor
@@ -133,6 +135,12 @@ def test_a_sum_of_losses_that_keeps_the_graph_of_every_step_is_told(build):
     assert kinds([finding]) == [("graph-kept", "warning")]
     assert (finding.evidence["steps"], finding.evidence["bytes"]) == (4, 32 * MIB)
     assert finding.title.startswith("total sums 4 losses")
+
+
+def test_what_a_cut_graph_keeps_is_a_lower_bound(build):
+    (finding,) = found(build, replace(Losses(build, passes=4).graph, cut=True))
+    assert finding.title.startswith("total sums at least 4 losses with their graphs: at least 32.00 MiB")
+    assert finding.evidence["cut"] is True
 
 
 def test_a_loss_of_many_parts_is_fine(build):

@@ -10,7 +10,7 @@ from tensortui.analysis.findings.finding import Facts, Finding, label
 from tensortui.analysis.grouping import holder_of
 from tensortui.analysis.text import safe
 from tensortui.analysis.units import format_bytes
-from tensortui.model import GraphNode, Tensor
+from tensortui.model import Graph, GraphNode, Tensor
 
 _ADDS = {"AddBackward0"}
 _LEAF = "AccumulateGrad"
@@ -75,7 +75,14 @@ def kept_graphs(facts: Facts) -> Iterator[Finding]:
             owners = [tensor for tensor in scalars[root.name] if tensor.names] or scalars[root.name]
             who = label(owners[0]) if len(owners) == 1 else "a sum"
             reached = _reach(nodes, [root])
-            yield _kept(facts, reached, owners if len(owners) == 1 else [], f"{who} sums {steps} losses", steps)
+            yield _kept(
+                facts,
+                graph,
+                reached,
+                owners if len(owners) == 1 else [],
+                f"{who} sums {_least(graph)}{steps} losses",
+                steps,
+            )
 
     for name, tensors in scalars.items():
         boxes: dict[str, list[Tensor]] = defaultdict(list)
@@ -89,10 +96,12 @@ def kept_graphs(facts: Facts) -> Iterator[Finding]:
             steps = min(len(members), _steps(nodes, roots))
             if steps >= facts.thresholds.kept_steps:
                 reached = _reach(nodes, roots)
-                yield _kept(facts, reached, members, f"{safe(box)} holds {len(members)} losses", steps)
+                yield _kept(facts, graph, reached, members, f"{safe(box)} holds {len(members)} losses", steps)
 
 
-def _kept(facts: Facts, reached: Sequence[GraphNode], owners: Sequence[Tensor], what: str, steps: int) -> Finding:
+def _kept(
+    facts: Facts, graph: Graph, reached: Sequence[GraphNode], owners: Sequence[Tensor], what: str, steps: int
+) -> Finding:
     tensors = facts.sample.tensors
     storages: dict[int, int] = {}
     for node in reached:
@@ -107,12 +116,16 @@ def _kept(facts: Facts, reached: Sequence[GraphNode], owners: Sequence[Tensor], 
     return Finding(
         "graph-kept",
         "warning",
-        f"{what} with their graphs: {format_bytes(size)} in {len(storages)} saved storages",
+        f"{what} with their graphs: {_least(graph)}{format_bytes(size)} in {len(storages)} saved storages",
         tuple(tensor.id for tensor in owners),
         tuple(sorted(storages)),
-        {"bytes": size, "steps": steps, "nodes": len(reached), "saved_storages": len(storages)},
+        {"bytes": size, "steps": steps, "nodes": len(reached), "saved_storages": len(storages), "cut": graph.cut},
         "Use loss.detach() or loss.item() for what only reports; a graph is freed with its last reference.",
     )
+
+
+def _least(graph: Graph) -> str:
+    return "at least " if graph.cut else ""
 
 
 def _sum(nodes: Mapping[int, GraphNode], root: GraphNode) -> tuple[set[int], list[GraphNode]]:
