@@ -25,6 +25,7 @@ class Look:
         self.mates: tuple[Tensor, ...] = ()  # all tensors on its storage, this one too, by where they begin
         self._records: tuple[Tensor, ...] = ()  # the same, as the sample has them
         self._drawn: tuple[object, object, Ribbon] | None = None
+        self.live_bytes: int | None = None  # of the storage, that any tensor reaches
         self.gone = False
         self.place: Place | None = None
         self.why_not = ""  # why there is no place
@@ -51,6 +52,7 @@ class Look:
         moved = self.tensor is None or (self.tensor.shape, self.tensor.strides) != (tensor.shape, tensor.strides)
         self.tensor, self.storage, self._records, self.gone = tensor, storage, records, False
         self.mates = tuple(sorted(records, key=_begins))
+        self.live_bytes = account.live_bytes if account is not None else None
         try:
             self.place, self.why_not = Place.of(tensor), ""
         except LayoutError as error:

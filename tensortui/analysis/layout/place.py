@@ -88,9 +88,17 @@ class Place:
 _distinct_count = lru_cache(maxsize=64)(distinct_count)
 
 
-def retained(tensor: Tensor, storage: Storage) -> str:
-    """What a view keeps alive beyond what it shows, in a sentence; "" where that is nothing."""
+def retained(tensor: Tensor, storage: Storage, live_bytes: int | None) -> str:
+    """How much of its storage a tensor shows, and whether it keeps the rest for nothing; "" where it shows all.
+
+    `live_bytes` are those that any tensor on the storage reaches.
+    """
     own, whole = tensor.distinct_bytes, storage.bytes
     if not own or not whole or own >= whole or storage.backing == "none":
         return ""
-    return f"shows {format_bytes(own)} and keeps the whole storage of {format_bytes(whole)} alive"
+    shown, size = format_bytes(own), format_bytes(whole)
+    if live_bytes == own:
+        return f"shows {shown} and keeps the whole storage of {size} alive"
+    if live_bytes is not None and live_bytes < whole:
+        return f"shows {shown} of a storage of {size}, all tensors on it together {format_bytes(live_bytes)}"
+    return f"shows {shown} of a storage of {size}"

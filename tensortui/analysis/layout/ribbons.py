@@ -61,7 +61,7 @@ def ribbon(size: int, places: Mapping[int, Place | None], width: int, shown: Ite
     without. A storage of fewer elements than cells has a cell each.
     """
     known = Counter(place for place in places.values() if place is not None)
-    unit = math.gcd(size, *(place.itemsize for place in known)) or 1
+    unit = (math.gcd(size, *(place.itemsize for place in known)) or 1) if known else 1
     units = size // unit
     count = max(min(width, units), 1)
     edges = tuple(at * units // count * unit for at in range(count + 1))

@@ -25,7 +25,7 @@ class Kind:
     """What a layout is made of. All but `memory_format` leave out what has no say: sizes 1 and empty tensors.
 
     `permutation` and `base` say of which row-major shape it is the permutation, the expanded dimensions left where
-    they are; None where the order is row-major or elements overlap. `interleaved` dimensions run through each other
+    they are; None where the order is row-major or there is none. `interleaved` dimensions run through each other
     and yet meet nowhere. `windows` are (outer, inner, step): `outer` moves on by `step` along
     `inner`, which is longer than that. `overlapping` is None where that is too large to count.
     """
@@ -54,10 +54,11 @@ def kind(place: Place) -> Kind:
     overlapping = None if count is None else count < math.prod(shape[dim] for dim in real)
     if overlapping is not False:
         return Kind(form, expanded=expanded, overlapping=overlapping, windows=tuple(_windows(place, order)))
-    permutation, base = _permutation(shape, real, order)
     gaps, interleaved = _gaps(place, order)
-    gaps = () if interleaved else gaps  # there is no inside whose end could be told
-    return Kind(form, permutation, base, gaps, expanded, interleaved=interleaved)
+    if interleaved:  # there is no inside whose end could be told
+        return Kind(form, expanded=expanded, interleaved=True)
+    permutation, base = _permutation(shape, real, order)
+    return Kind(form, permutation, base, gaps, expanded)
 
 
 def memory_order(place: Place) -> tuple[int, ...]:
@@ -84,13 +85,14 @@ def _gaps(place: Place, order: list[int]) -> tuple[tuple[Gap, ...], bool]:
     """Where a step is longer than what lies inside it, and whether any is shorter."""
     out = []
     interleaved = False
-    inside = 1
+    inside = span = 1
     for dim in reversed(order):
         stride = place.strides[dim]
         if stride > inside:
             out.append(Gap(dim, stride, inside))
-        interleaved |= stride < inside
-        inside = stride * place.shape[dim]
+        interleaved |= stride < span
+        inside = stride * place.shape[dim]  # with the gap behind the last one, which may be cut short
+        span += stride * (place.shape[dim] - 1)
     return tuple(reversed(out)), interleaved
 
 
@@ -136,7 +138,7 @@ def _permuted(place: Place, what: Kind) -> str:
     assert what.permutation is not None
     moved = [dim for dim, slot in enumerate(what.permutation) if dim != slot]
     verb = "transposed" if len(moved) == 2 else "permuted"
-    dense = not (what.gaps or what.expanded or what.interleaved)
+    dense = not (what.gaps or what.expanded)
     return f"{verb} {what.permutation} of a {'contiguous' if dense else 'row-major'} {what.base}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from textwrap import wrap
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from textual.binding import Binding, BindingType
@@ -45,6 +46,7 @@ KEYS = (
     ("+ -", "slice"),
     ("?", "help"),
 )
+SAID = 3  # lines of an answer, or of what is wrong with a question
 FRAME = 3  # the status line, the tabs, the keys
 LEAST_GRID = 4
 ROOMY = 34  # from this height on the parts stand apart
@@ -149,7 +151,7 @@ class LayoutScreen(Screen[int | None]):
         self._clock = clock
         self._status = StatusLine(feed, glyphs)
         self._tabs = TabBar("Layout")
-        self._index = AskLine("element", "i", "[1, 2], byte 64, 0x7f..", glyphs, id="index")
+        self._index = AskLine("element", "i", "[1, 2], byte 64", glyphs, id="index")
         self._cost = AskLine("what would it cost", "c", "view(-1) or t().contiguous()", glyphs, id="cost")
         self._mode = OFFSETS
         self._seen: object = None
@@ -218,7 +220,8 @@ class LayoutScreen(Screen[int | None]):
         self.set_class(self.size.height >= ROOMY, "-roomy")
         side = room * 46 // 100
         grid = max(room - side, 20)
-        facts = share.grid + HEAD - 1 - bool(self._said)
+        told = wrap(show(self._said, glyphs), max(side - 3, 16))[:SAID]
+        facts = max(share.grid + HEAD - 1 - len(told), 1)
         for name, part in (
             ("head", head_content(look, share.about, room, glyphs)),
             ("ribbon", ribbon_content(look, share.mates, room, glyphs)),
@@ -230,9 +233,10 @@ class LayoutScreen(Screen[int | None]):
             widget = self.query_one(f"#{name}", Static)
             widget.display = bool(part)
             widget.update(part.rstrip("\n"))
+        self._index.display = self._cost.display = place is not None
         said = self.query_one("#said", Static)
-        said.set_class(bool(self._said), "-shown")
-        said.update(content([(f" {show(self._said, glyphs)}", "")]).truncate(side - 1, ellipsis=False))
+        said.set_class(bool(told), "-shown")
+        said.update(content([(" " + "\n ".join(told), "")]))
 
     # -- the element under the cursor
 
@@ -273,7 +277,8 @@ class LayoutScreen(Screen[int | None]):
 
     def action_ask(self, what: str) -> None:
         """Type an index, or an operation."""
-        (self._index if what == "index" else self._cost).start()
+        if self.look.place is not None:
+            (self._index if what == "index" else self._cost).start()
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Answer as it is typed."""

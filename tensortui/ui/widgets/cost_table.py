@@ -19,7 +19,7 @@ WHAT = {SAME: "itself", VIEW: "view", COPY: "copy", IMPOSSIBLE: "impossible"}
 STYLES = {SAME: "$success", VIEW: "$success", COPY: "bold $warning", IMPOSSIBLE: "bold $error"}
 WORD = 11
 WIDE = 100
-LEAST, MOST = 12, 34  # cells of an operation
+LEAST, MOST = 13, 34  # cells of an operation
 ASKED = 4  # lines of what was typed
 
 

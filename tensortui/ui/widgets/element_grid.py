@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from textwrap import wrap
-
 from textual.content import Content
 
 from tensortui.analysis.layout import Place, Window, window
 from tensortui.analysis.text import truncate
 from tensortui.ui.glyphs import Glyphs
-from tensortui.ui.lines import show
 from tensortui.ui.looking import Look
 from tensortui.ui.markup import Piece, cells, content
 
@@ -54,8 +51,7 @@ def grid_content(look: Look, rows: int, room: int, mode: str, glyphs: Glyphs) ->
     """Title, column numbers and `rows` lines; the cursor stands out, and what is the same memory has an = before it."""
     place = look.place
     if place is None:
-        lines = wrap(show(look.why_not, glyphs), max(room - 2, 8))[: max(rows, 1)]
-        return content([(f" {line}\n", "$dim") for line in lines])
+        return content([])
     if not place.numel:
         return content([(" no elements: nothing to show\n", "$dim")])
     seen = grid_window(look, place, rows, room)
@@ -80,16 +76,16 @@ def grid_content(look: Look, rows: int, room: int, mode: str, glyphs: Glyphs) ->
 
 
 def _title(look: Look, place: Place, seen: Window, mode: str, room: int, glyphs: Glyphs) -> list[Piece]:
-    what = "order of memory" if mode == WALK else "offset of each element"
+    what = "order of memory" if mode == WALK else "offsets" if len(place.shape) > 2 else "offset of each element"
     pieces: list[Piece] = [(truncate(f" {what}", room, ellipsis=glyphs.ellipsis), "bold $primary")]
     shown: list[Piece] = []
+    if len(place.shape) > 2:
+        fixed = [str(at) if dim not in look.dims else ":" for dim, at in enumerate(look.index)]
+        shown.append((f"  [{', '.join(fixed)}]", ""))
     if seen.down is not None:
         shown.append((f"  down dim {seen.down} ({place.shape[seen.down]})", "$dim"))
     if seen.across is not None:
         shown.append((f"  across dim {seen.across} ({place.shape[seen.across]})", "$dim"))
-    if len(place.shape) > 2:
-        fixed = [str(at) if dim not in look.dims else ":" for dim, at in enumerate(look.index)]
-        shown.append((f"  [{', '.join(fixed)}]", ""))
     for piece in shown:
         if cells([*pieces, piece]) <= room:
             pieces.append(piece)

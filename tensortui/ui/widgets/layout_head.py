@@ -21,7 +21,7 @@ def about(look: Look, room: int, glyphs: Glyphs) -> list[Piece]:
     if tensor is None:
         return []
     said: list[Piece] = []
-    if look.storage is not None and (words := retained(tensor, look.storage)):
+    if look.storage is not None and (words := retained(tensor, look.storage, look.live_bytes)):
         said.append((words, ""))
     if look.place is not None:
         said += [(line, "$dim") for line in details(look.place)]

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from places import place_of
-from strided_tensors import any_tensors
+from strided_tensors import any_tensors, as_strided
 
 from tensortui.analysis.layout import COPY, IMPOSSIBLE, SAME, VIEW, LayoutError, Place, cost
 
@@ -253,6 +253,21 @@ def test_packed_dtypes_and_sizes_beyond_all_bounds_are_refused():
         cost(Place((4,), (1,), dtype="quint4x2"), "view(2, 2)")
     huge = cost(Place((1,), (1,)), f"expand({1 << 40}, {1 << 40})")[-1].outcome
     assert huge.what == IMPOSSIBLE and "63 bits" in huge.why
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "text"),
+    [
+        ((2, 1, 3), (3, 99, 1), "view(6)"),  # the stride of a size of 1 does not stand in the way
+        ((1, 2, 3), (99, 3, 1), "view(2, 1, 3)"),
+        ((2, 3, 1), (3, 1, 99), "view(6)"),
+        ((2, 1, 3, 4), (12, 0, 4, 1), "to(torch.float32, memory_format=torch.channels_last)"),
+        ((4, 2, 1, 1), (2, 1, 1, 1), "to(torch.float32, memory_format=torch.contiguous_format)"),
+        ((2, 3, 4, 5), (120, 1, 30, 6), "to(torch.float32, memory_format=torch.channels_last)"),  # gaps and all
+    ],
+)
+def test_corners_are_what_torch_makes_of_them(shape, strides, text):
+    check(as_strided(shape, strides, 0, torch.float32), text)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

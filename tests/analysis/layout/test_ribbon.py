@@ -81,6 +81,7 @@ def test_bits_say_the_same_where_pieces_are_too_many(places, size, width, pieces
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(PLACES, max_size=4), st.integers(1, 130), st.integers(1, 40), st.integers(0, 4))
+@example([Place((), (), 0, "int16"), Place((), (), 0), Place((1, 1, 2), (0, 0, 0), 1, "int16")], 3, 1, 0)
 def test_what_even_bits_would_be_too_many_for_is_right_or_unknown(places, size, width, pieces):
     with pytest.MonkeyPatch.context() as patch:
         limited(patch, pieces=pieces, bits=0)

@@ -66,6 +66,11 @@ def test_words_agree_with_the_flags_and_are_never_empty(tensor):
             "",
         ),
         (
+            lambda: torch.zeros(64, 32)[:, ::3],
+            "not contiguous: sliced: gaps along dim 1",
+            "dim 1 takes one element of every 3",
+        ),
+        (
             lambda: torch.zeros(8, 10)[:, 2:6],
             "not contiguous: sliced: gaps along dim 0",
             "moves 10 elements, what it steps over spans 4",
@@ -86,7 +91,7 @@ def test_words_agree_with_the_flags_and_are_never_empty(tensor):
             "dim 0 moves on by 2 along dim 1, which is 4 long, so neighbours share 2",
         ),
         (
-            lambda: torch.zeros(9).as_strided((2, 2), (3, 2)),
+            lambda: torch.zeros(9).as_strided((3, 2), (2, 3)),
             "not contiguous: interleaved: its dimensions run through each other and share no element",
             "",
         ),
@@ -140,9 +145,10 @@ def test_advice_is_given_where_the_layout_asks_for_it(tensor, word):
 
 def test_what_a_small_view_keeps_alive_is_said():
     tensor = record((4096,), (1,), "float32", device="cpu")
-    assert (
-        retained(tensor, Storage(1, "cpu", 4096, 1 << 26))
-        == "shows 16.00 KiB and keeps the whole storage of 64.00 MiB alive"
-    )
-    assert retained(tensor, Storage(1, "cpu", 4096, 16384)) == ""
-    assert retained(tensor, Storage(1, "cpu", 0, 0, "none")) == ""
+    whole = Storage(1, "cpu", 4096, 1 << 26)
+    assert retained(tensor, whole, 16384) == "shows 16.00 KiB and keeps the whole storage of 64.00 MiB alive"
+    more = "shows 16.00 KiB of a storage of 64.00 MiB, all tensors on it together 32.00 KiB"
+    assert retained(tensor, whole, 32768) == more
+    assert retained(tensor, whole, 1 << 26) == "shows 16.00 KiB of a storage of 64.00 MiB"
+    assert retained(tensor, Storage(1, "cpu", 4096, 16384), 16384) == ""
+    assert retained(tensor, Storage(1, "cpu", 0, 0, "none"), 0) == ""
