@@ -46,7 +46,8 @@ def _count_words(place: Place, index: Sequence[int]) -> str:
     if not dims:
         return "this tensor has no dimensions: its one element is []"
     example = list(index[:dims]) + [0] * (dims - len(index))
-    return f"{len(index)} given, but this tensor has {dims} {'dimension' if dims == 1 else 'dimensions'}: try {example}"
+    given = "1 index" if len(index) == 1 else f"{len(index)} indices"
+    return f"{given} given, but this tensor has {dims} {'dimension' if dims == 1 else 'dimensions'}: try {example}"
 
 
 def _packed_byte(place: Place, index: Sequence[int]) -> int:

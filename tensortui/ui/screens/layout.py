@@ -228,7 +228,7 @@ class LayoutScreen(Screen[int | None]):
             ("grid", grid_content(look, share.grid, grid - 1, self._mode, glyphs)),
             ("facts", facts_content(look, facts, side - 1, glyphs)),
             ("asked", content(asked)),
-            ("usual", costs_content(place, share.costs, room, glyphs)),
+            ("usual", costs_content(place, share.costs, room, glyphs, text.strip())),
         ):
             widget = self.query_one(f"#{name}", Static)
             widget.display = bool(part)
@@ -242,9 +242,15 @@ class LayoutScreen(Screen[int | None]):
 
     def action_move(self, down: int, across: int) -> None:
         """Move the cursor in the grid."""
-        self._said = ""
         self.look.move(down, across)
+        self._forget()
         self.paint()
+
+    def _forget(self) -> None:
+        """What was asked about an element is no longer what is shown."""
+        self._said = ""
+        if not self._index.typing:
+            self._index.stop("")
 
     def action_page(self, step: int) -> None:
         """Move by as many rows as there are."""
@@ -254,7 +260,7 @@ class LayoutScreen(Screen[int | None]):
         """Go to the first or the last element."""
         place = self.look.place
         if place is not None:
-            self._said = ""
+            self._forget()
             self.look.go(tuple(0 if at == 0 else max(size - 1, 0) for size in place.shape))
             self.paint()
 
@@ -271,6 +277,7 @@ class LayoutScreen(Screen[int | None]):
     def action_slice(self, step: int) -> None:
         """Go along the dimensions that are not shown."""
         self.look.slice(step)
+        self._forget()
         self.paint()
 
     # -- what is typed
@@ -319,7 +326,7 @@ class LayoutScreen(Screen[int | None]):
         if tid is None:
             self.notify("No other tensor lies on this storage.", markup=False)
             return
-        self._said = ""
+        self._forget()
         self.look.choose(tid)
         self._take()
         self.paint()

@@ -19,7 +19,7 @@ WHAT = {SAME: "itself", VIEW: "view", COPY: "copy", IMPOSSIBLE: "impossible"}
 STYLES = {SAME: "$success", VIEW: "$success", COPY: "bold $warning", IMPOSSIBLE: "bold $error"}
 WORD = 11
 WIDE = 100
-LEAST, MOST = 13, 34  # cells of an operation
+LEAST, LEAST_WIDE, MOST = 13, 17, 34  # cells of an operation
 ASKED = 4  # lines of what was typed
 
 
@@ -73,8 +73,9 @@ def step_lines(step: Step, names: int, room: int, glyphs: Glyphs, most: int = 1)
     return [*pieces, *((f"{'':<{names + WORD + 3}}{line}\n", "$dim") for line in said[1:])]
 
 
-def _names(steps: Sequence[Step]) -> int:
-    return min(max([LEAST, *(len(step.text) for step in steps)]), MOST)
+def _names(steps: Sequence[Step], room: int) -> int:
+    """The cells of the operations; the usual ones and those that were typed stand in line as far as that goes."""
+    return min(max([LEAST_WIDE if room >= WIDE else LEAST, *(len(step.text) for step in steps)]), MOST)
 
 
 def asked_lines(place: Place, text: str, room: int, glyphs: Glyphs) -> list[Piece]:
@@ -86,16 +87,16 @@ def asked_lines(place: Place, text: str, room: int, glyphs: Glyphs) -> list[Piec
         return [(f" {line}\n", "$warning") for line in lines[:ASKED]]
     shown = steps[-ASKED:]
     most = ASKED // len(shown)
-    return [piece for step in shown for piece in step_lines(step, _names(shown), room, glyphs, most)]
+    return [piece for step in shown for piece in step_lines(step, _names(shown, room), room, glyphs, most)]
 
 
-def costs_content(place: Place | None, lines: int, room: int, glyphs: Glyphs) -> Content:
-    """The usual operations, as many as there are lines."""
+def costs_content(place: Place | None, lines: int, room: int, glyphs: Glyphs, asked: str = "") -> Content:
+    """The usual operations, as many as there are lines, without the one that was `asked` for."""
     if place is None:
         return content([])
     try:
-        steps = [cost(place, text)[0] for text in usual(place)[:lines]]
+        steps = [cost(place, text)[0] for text in [text for text in usual(place) if text != asked][:lines]]
     except LayoutError as error:
         words = truncate(show(str(error), glyphs), max(room - 2, 8), ellipsis=glyphs.ellipsis)
         return content([(f" {words}\n", "$dim")])
-    return content([piece for step in steps for piece in step_lines(step, _names(steps), room, glyphs)])
+    return content([piece for step in steps for piece in step_lines(step, _names(steps, room), room, glyphs)])
