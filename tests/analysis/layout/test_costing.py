@@ -263,6 +263,7 @@ def test_packed_dtypes_and_sizes_beyond_all_bounds_are_refused():
         ((2, 3, 1), (3, 1, 99), "view(6)"),
         ((2, 1, 3, 4), (12, 0, 4, 1), "to(torch.float32, memory_format=torch.channels_last)"),
         ((4, 2, 1, 1), (2, 1, 1, 1), "to(torch.float32, memory_format=torch.contiguous_format)"),
+        ((4, 1, 1, 1), (1, 1, 1, 1), "to(torch.float32, memory_format=torch.channels_last)"),
         ((2, 3, 4, 5), (120, 1, 30, 6), "to(torch.float32, memory_format=torch.channels_last)"),  # gaps and all
     ],
 )
