@@ -29,10 +29,12 @@ from tensortui.ui.lines import show
 from tensortui.ui.screens.confirm import ConfirmScreen
 from tensortui.ui.screens.failed import FailedScreen
 from tensortui.ui.screens.findings import FindingsScreen
+from tensortui.ui.screens.graph import GraphScreen
 from tensortui.ui.screens.help import HelpScreen
 from tensortui.ui.screens.picker import PickerScreen
 from tensortui.ui.screens.tensors import TensorsScreen
 from tensortui.ui.theme import DARK, LIGHT, THEMES
+from tensortui.ui.widgets.graph_tree import GraphTree
 from tensortui.ui.widgets.tensor_tree import TensorTree
 
 KEY_SECONDS = 0.5  # so long the next key waits at most for the one before
@@ -70,10 +72,12 @@ class TensortuiApp(App[None]):
     TensortuiApp.-ascii CommandPalette CommandList { border-top: none; border-bottom: ascii $border; }
     """
     COMMANDS: ClassVar[set[Any]] = {Commands}
+    NUMBERS: ClassVar[dict[type[Screen[Any]], int]] = {TensorsScreen: 1, FindingsScreen: 2, GraphScreen: 3}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q,ctrl+q", "quit", "Quit", id="app.quit", tooltip="leave; the program goes on undisturbed"),
         Binding("1", "show(1)", "Tensors", show=False, id="app.tensors", tooltip="the tensors"),
         Binding("2", "show(2)", "Findings", show=False, id="app.findings", tooltip="what is worth telling of them"),
+        Binding("3", "show(3)", "Graph", show=False, id="app.graph", tooltip="the graph behind the selected tensor"),
         Binding("t", "theme", "Theme", show=False, id="app.theme", tooltip="dark or light"),
         Binding("D", "detach", "Detach", show=False, id="app.detach", tooltip="end the agent in the program, and quit"),
         Binding("p", "processes", "Processes", show=False, id="app.processes", tooltip="back to the list of processes"),
@@ -199,6 +203,8 @@ class TensortuiApp(App[None]):
         groups: list[tuple[str, Sequence[BindingType]]] = [("this screen", type(screen).BINDINGS)]
         if isinstance(screen, TensorsScreen):
             groups.append(("the table", TensorTree.BINDINGS))
+        elif isinstance(screen, GraphScreen):
+            groups.append(("the graph", GraphTree.BINDINGS))
         groups.append(("everywhere", self.usable_bindings(screen)))
         self.push_screen(HelpScreen(page, groups, self.glyphs))
 
@@ -215,18 +221,23 @@ class TensortuiApp(App[None]):
     def _makes_sense(self, action: str, screen: Screen[Any]) -> bool:
         tensors = isinstance(screen, TensorsScreen)
         if action == "show":
-            return tensors or isinstance(screen, FindingsScreen)
+            return tensors or isinstance(screen, FindingsScreen | GraphScreen)
         return tensors if action in ("detach", "processes") else True
 
     def action_show(self, number: int) -> None:
         """Go to a screen by its number."""
         screen = self.screen
-        if number == 1 and isinstance(screen, FindingsScreen):
+        if isinstance(screen, FindingsScreen | GraphScreen) and number != self.NUMBERS[type(screen)]:
             screen.dismiss(None)
+            if number != 1:
+                self.call_later(self.action_show, number)
         elif number == 2 and isinstance(screen, TensorsScreen):
-            self.push_screen(FindingsScreen(screen.feed, self.glyphs, self.clock), self._finding_chosen)
+            self.push_screen(FindingsScreen(screen.feed, self.glyphs, self.clock), self._tensor_chosen)
+        elif number == 3 and isinstance(screen, TensorsScreen):
+            graph = GraphScreen(screen.feed, screen.tree_view.selected, self.glyphs, self.clock)
+            self.push_screen(graph, self._tensor_chosen)
 
-    def _finding_chosen(self, tid: int | None) -> None:
+    def _tensor_chosen(self, tid: int | None) -> None:
         if tid is not None and isinstance(self.screen, TensorsScreen):
             self.screen.go_to(tid)
 

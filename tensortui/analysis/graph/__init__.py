@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tensortui.analysis.graph.behind import Behind
 from tensortui.analysis.graph.keeping import Keeping
 from tensortui.analysis.graph.reach import Reach, is_leaf, maker_of
 from tensortui.analysis.graph.saves import Save, Saves, has_own_name, known
@@ -15,6 +16,7 @@ __all__ = [
     "LINK",
     "NODE",
     "SAVED",
+    "Behind",
     "Fold",
     "Keeping",
     "Reach",

@@ -7,6 +7,8 @@ the lowest node that is on every path to all its savers.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tensortui.analysis.graph.reach import Reach
 from tensortui.analysis.graph.saves import Saves
 
@@ -17,7 +19,7 @@ class Keeping:
     def __init__(self, reach: Reach, saves: Saves) -> None:
         """Count what `saves` tells of the nodes of `reach`."""
         paths = Dominators(reach)
-        self._own: dict[int, int] = {}
+        self._storages: dict[int, dict[int, int]] = {}  # of each node, with their bytes
         self._behind: dict[int | None, int] = {}
         size: dict[int, int] = {}
         kept: dict[int, int] = {}
@@ -34,7 +36,7 @@ class Keeping:
                     storage = held.storage.id
                     kept[storage] = held.bytes
                     where[storage] = paths.common(where[storage], number) if storage in where else number
-            self._own[number] = sum(own.values())
+            self._storages[number] = own
         for storage, node in where.items():
             self._behind[node] = self._behind.get(node, 0) + kept[storage]
         for number in reversed(reach.order):
@@ -46,7 +48,14 @@ class Keeping:
 
     def own(self, node: int) -> int:
         """The bytes of what a node saved, whoever else keeps them."""
-        return self._own.get(node, 0)
+        return sum(self._storages.get(node, {}).values())
+
+    def of(self, nodes: Iterable[int]) -> int:
+        """The bytes of what several nodes saved together."""
+        found: dict[int, int] = {}
+        for node in nodes:
+            found.update(self._storages.get(node, {}))
+        return sum(found.values())
 
     def behind(self, node: int) -> int:
         """What only a node and what is behind it keeps: no path that leaves the node out leads to a saver of it."""

@@ -77,7 +77,7 @@ def stale(save: Save) -> str:
     return f"saved at v{then}, now v{now}: backward will raise"
 
 
-def by(writer: Writer, reach: Reach) -> str:
+def by(writer: Writer) -> str:
     """Who changed a saved tensor in place; only what is known."""
     name = _name(writer.tensor)
     if writer.kind == "operation":

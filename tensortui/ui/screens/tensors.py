@@ -48,6 +48,7 @@ KEYS = (
     ("i", "details"),
     ("q", "quit"),
     ("2", "findings"),
+    ("3", "graph"),
     ("space", "pause"),
     ("c", "columns"),
     ("y", "copy"),

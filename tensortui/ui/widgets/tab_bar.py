@@ -10,7 +10,7 @@ from textual.widgets import Static
 from tensortui.analysis.findings import Finding
 from tensortui.ui.markup import Piece, cells, spread
 
-SCREENS = ("Tensors", "Findings")
+SCREENS = ("Tensors", "Findings", "Graph")
 HINTS: list[tuple[str, list[Piece]]] = [
     ("app.help", [("? ", "bold $foreground"), ("help ", "$dim")]),
     ("app.command_palette", [("^p ", "bold $foreground"), ("commands ", "$dim")]),

@@ -68,7 +68,7 @@ def test_09_a_result_changed_in_place_and_who_did_it(real):
     assert it.names() == ["SumBackward0", "ExpBackward0", "AccumulateGrad"]
     (save,) = stale(it.saves)
     assert (save.saved.name, save.saved.version_saved, save.version) == ("result", 0, 1)
-    assert words.by(writer(save, it.reach, it.saves), it.reach) == (
+    assert words.by(writer(save, it.reach, it.saves)) == (
         "last changed in place by AddBackward0, which is recorded on w"
     )
     leaf = it.reach.nodes[it.reach.order[-1]].leaf
@@ -113,7 +113,7 @@ opt.step()
     )
     found = stale(it.saves)
     assert {known(save, it.saves).names[0] for save in found} == {"model.2.weight", "model.3.weight"}
-    said = {words.by(writer(save, it.reach, it.saves), it.reach) for save in found}
+    said = {words.by(writer(save, it.reach, it.saves)) for save in found}
     assert said == {"2 parameters saved here went up by the same number, as an optimizer step does"}
 
 
@@ -145,7 +145,7 @@ spent.sum().backward()
     nodes = {node.name: node for node in it.graph.nodes}
     assert words.function(nodes["SwishBackward"]) == "a Function of __main__.Swish"
     (save,) = stale(it.saves)
-    assert words.by(writer(save, it.reach, it.saves), it.reach) == (
+    assert words.by(writer(save, it.reach, it.saves)) == (
         "changed in place through a view of h, on which CopySlices is recorded"
     )
     packed = [save.saved.unpacked_by for save in it.saves if save.saved.hook]

@@ -14,7 +14,7 @@ def told(graphs, *roots):
     saves = graphs.saves(*roots)
     (save,) = stale(saves)
     reach = graphs.reach(*roots)
-    return save, writer(save, reach, saves), words.by(writer(save, reach, saves), reach)
+    return save, writer(save, reach, saves), words.by(writer(save, reach, saves))
 
 
 def test_a_result_that_was_changed_in_place_is_told_by_the_tensor_on_its_storage(graphs):
@@ -73,7 +73,7 @@ def test_an_optimizer_step_is_told_by_the_parameters_that_went_up_together(graph
     saves, reach = graphs.saves(), graphs.reach()
     found = stale(saves)
     assert [save.tensor.names for save in found] == [("model.0.weight",), ("model.1.weight",)]
-    assert words.by(writer(found[0], reach, saves), reach) == (
+    assert words.by(writer(found[0], reach, saves)) == (
         "2 parameters saved here went up by the same number, as an optimizer step does"
     )
 

@@ -1,0 +1,139 @@
+"""Reading the graph of a process when somebody asks for it, and what is known of it since. It is never polled."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from tensortui.analysis.graph import Behind, maker_of, words
+from tensortui.errors import TensortuiError
+from tensortui.model import SCANNING, WAITING, Graph, Sample, Tensor
+from tensortui.ui.feed import Feed
+
+UPDATE_SECONDS = 2.0
+UPDATE_FACTOR = 20  # so many times as long as looking at the graph took, it is not looked at again
+
+
+class Reading:
+    """The graph behind one tensor as it was read once; newer samples tell what became of its tensors."""
+
+    def __init__(self, feed: Feed, tensor: Tensor | None, clock: Callable[[], float]) -> None:
+        """Ask for the graph behind `tensor`; behind every tensor for None, and for one that no node made."""
+        self.tensor = tensor
+        self.behind: Behind | None = None
+        self.all = tensor is None or tensor.grad_fn is None
+        self.begun = clock()
+        self.read_at: float | None = None
+        self.problem: tuple[str, str] | None = None  # why there is no graph, and what to do
+        self.substitute = False  # the tensor has gone meanwhile: this is the graph behind one like it
+        self.gone = 0  # tensors of the graph that are no more
+        self._feed = feed
+        self._clock = clock
+        self._graph: Graph | None = None
+        self._root: int | None = None
+        self._seen: set[int] = set()
+        self._next = 0.0
+
+    @property
+    def under_way(self) -> bool:
+        """Whether the answer is still to come."""
+        return self.behind is None and self.problem is None
+
+    async def read(self) -> None:
+        """Ask the source, and look at the answer."""
+        self.problem = self._impossible()
+        if self.problem is not None:
+            return
+        try:
+            graph = await self._ask()
+        except TensortuiError as error:
+            self.problem = (f"the graph was not read: {error.cause}", error.next_step)
+            return
+        except OSError as error:
+            self.problem = (f"the graph was not read: {error}", "press r to try it again")
+            return
+        self.read_at = self._clock()
+        self._graph = graph
+        self._root = self._find_root(graph)
+        sample = self._feed.sample
+        assert sample is not None
+        if not graph.nodes:
+            self.problem = self._nothing(graph, sample)
+            return
+        await self._look(sample)
+
+    def _impossible(self) -> tuple[str, str] | None:
+        feed = self._feed
+        if "graph" in feed.source.missing:
+            return "there is no graph here", feed.source.missing["graph"]
+        if feed.ended is not None:
+            return "the graph can no longer be read", f"the source has ended: {feed.ended.reason}"
+        if feed.sample is None or feed.sample.phase == WAITING:
+            return "there is no graph yet", "the process has not imported torch; press r when it has"
+        if feed.sample.phase == SCANNING:
+            return "the tensors are still being looked for", "press r when the first scan is over"
+        return None
+
+    async def _ask(self) -> Graph:
+        """The graph behind the tensor first, then behind all others: who else saved what is asked for, too."""
+        sample, tensor = self._feed.sample, self.tensor
+        if tensor is None or tensor.grad_fn is None or sample is None:
+            return await self._feed.source.graph(None)
+        others = [one.id for one in sample.tensors.values() if one.grad_fn is not None and one.id != tensor.id]
+        graph = await self._feed.source.graph([tensor.id, *reversed(others)])
+        if maker_of(graph, tensor.id) is None:
+            # A step of a fast loop is over before it is asked about: what lives now is known to the target alone.
+            return await self._feed.source.graph(None)
+        return graph
+
+    def _find_root(self, graph: Graph) -> int | None:
+        """The node that made the tensor; where that has gone, the one of its kind that nothing leads to."""
+        tensor = self.tensor
+        if tensor is None or tensor.grad_fn is None:
+            return None
+        root = maker_of(graph, tensor.id)
+        if root is None:
+            roots = set(graph.roots)
+            root = next((node.id for node in graph.nodes if node.id in roots and node.name == tensor.grad_fn), None)
+            self.substitute = root is not None
+        self.all = root is None
+        return root
+
+    def _nothing(self, graph: Graph, sample: Sample) -> tuple[str, str]:
+        reasons = words.incomplete(graph, sample.coverage)
+        if reasons:
+            return "the graph was not read", ". ".join(reasons)
+        return "there is no graph", "no live tensor was made by an operation that autograd follows; r looks again"
+
+    async def _look(self, sample: Sample) -> None:
+        begun = time.perf_counter()
+        assert self._graph is not None
+        roots = None if self.all or self._root is None else [self._root]
+        behind = await asyncio.to_thread(Behind, self._graph, sample, self._feed.accounts.frozen(), roots)
+        self._seen.update(behind.tensors & sample.tensors.keys())
+        self.behind = behind
+        self._next = self._clock() + max(UPDATE_SECONDS, UPDATE_FACTOR * (time.perf_counter() - begun))
+
+    async def turn(self) -> None:
+        """Between the graph behind the tensor and all that was read."""
+        if self._root is not None and self._feed.sample is not None:
+            self.all = not self.all
+            await self._look(self._feed.sample)
+
+    async def update(self) -> bool:
+        """See what became of the tensors in the newest sample; whether there is something new to show.
+
+        Once some of them are gone, the picture stays as it was: it is of a graph that is no more.
+        """
+        sample, behind = self._feed.sample, self.behind
+        if behind is None or sample is None or sample is behind.sample or self.gone or self._clock() < self._next:
+            return False
+        self.gone = len(self._seen - sample.tensors.keys())
+        if self.gone:
+            return True
+        old = behind.sample.tensors
+        if all(sample.tensors.get(one) is old.get(one) for one in behind.tensors):
+            return False
+        await self._look(sample)
+        return True
