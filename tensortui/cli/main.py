@@ -22,7 +22,7 @@ EPILOG = """\
 To start:  tensortui demo            a small training process to look at
            tensortui attach          choose one of the running PyTorch processes
 
-Exit codes: 0 fine, 1 failed, 2 usage or an unreadable file, 130 interrupted.
+Exit codes: 0 fine, 1 failed, 2 usage or an unreadable file, 130 interrupted; of `run` the program's own, once it ended.
 """
 
 

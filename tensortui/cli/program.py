@@ -163,6 +163,11 @@ class Program:
             return None
         return f"exited with status {code}" if code >= 0 else f"was killed by signal {-code}"
 
+    def status(self) -> int | None:
+        """The exit status of the program as a shell tells it: 128 and the signal that killed it; None while it runs."""
+        code = self.process.poll()
+        return code if code is None or code >= 0 else 128 - code
+
     def last_line(self) -> str:
         """The last line of its output that is not empty."""
         with self.log.open("rb") as output:

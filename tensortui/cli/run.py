@@ -3,6 +3,8 @@
 The program runs exactly as `python PROG ARGS...` (or `python -m MODULE ARGS...`) would run it. Its output goes to a log
 file, and the viewer opens. Quitting the viewer leaves the program running, and says its pid and log.
 
+The exit status is that of the program, 128 and its number for a signal that killed it; 0 while the program goes on.
+
 With --no-viewer the program keeps this terminal, its signals and its exit status, and the agent waits for viewers:
 open one elsewhere with `tensortui attach PID`. This way works where attaching to a running process is not allowed.
 """
@@ -52,7 +54,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     try:
         endpoint = program.wait_for_agent(AGENT_SECONDS)
-    except TensortuiError:  # which says what has become of the program
+    except TensortuiError as error:  # which says what has become of the program
+        if (status := program.status()) is not None:
+            error.exit_code = status
         raise
     except BaseException:
         tell(program)
@@ -61,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
         view(endpoint, arguments, log=program.log)
     finally:
         tell(program)
-    return 0
+    return program.status() or 0
 
 
 def default_log(program: str) -> Path:

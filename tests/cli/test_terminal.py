@@ -151,6 +151,24 @@ def test_run_says_once_what_became_of_a_program_that_fails(terminal: Terminal, t
     assert re.search("Its output is in .*, and ends with: no data here$", screen, re.MULTILINE)
 
 
+@pytest.mark.parametrize(("end", "code"), [("raise SystemExit(3)", 3), ("os.kill(os.getpid(), 9)", 137)])
+def test_run_ends_with_the_status_of_the_program(terminal: Terminal, tmp_path: Path, end: str, code: int) -> None:
+    program, go = tmp_path / "program.py", tmp_path / "go"
+    program.write_text(f"import os, time\nwhile not os.path.exists({str(go)!r}): time.sleep(0.02)\n{end}")
+    terminal.start(f"{sys.executable} -m tensortui run --log {tmp_path / 'log'} {program}", width=120)
+    terminal.wait_for("has not imported torch yet")
+    go.touch()
+    terminal.wait_for("ended")
+    terminal.press("q")
+    terminal.wait_for(rf"^code {code}$")
+
+
+def test_run_of_a_program_that_ends_at_once_is_no_failure_of_its_own(terminal: Terminal, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text("raise SystemExit(4)")
+    terminal.start(f"{sys.executable} -m tensortui run --log {tmp_path / 'log'} {tmp_path / 'program.py'}", width=120)
+    assert "exited with status 4 before the viewer could open" in terminal.wait_for(r"^code 4$")
+
+
 @pytest.mark.parametrize("term", ["dumb"])
 def test_a_terminal_that_cannot_draw_gets_a_hint(terminal: Terminal, term: str) -> None:
     terminal.start(f"TERM={term} {sys.executable} -m tensortui attach 4321", width=120)
