@@ -15,7 +15,7 @@ _LONGEST = 400
 _WORD = re.compile(
     r"(byte|bytes|b|offset|element|el|address|addr)\s*[:=]?\s+(.+)|(byte|offset|element|address)[:=](.+)"
 )
-_INDEX = re.compile(r"[\w.]*\s*[\[(]\s*([-+\d_,\s]*)[\])]|([-+\d_,\s]+)")
+_INDEX = re.compile(r".*\[([-+\d_,\s]*)\]|\(([-+\d_,\s]*)\)|([-+\d_,\s]+)")  # a name before [ ] says nothing
 _NUMBER = re.compile(r"0x[\da-f_]+|\d[\d_,]*")
 
 
@@ -62,7 +62,7 @@ def parse(text: str) -> Asked:
     match = _INDEX.fullmatch(text)
     if match is None:
         raise LayoutError(f"{text!r} is not understood: {HELP}")
-    return Index(_integers(match[1] if match[1] is not None else match[2]))
+    return Index(_integers(next(group for group in match.groups() if group is not None)))
 
 
 def _integers(text: str) -> tuple[int, ...]:

@@ -48,5 +48,6 @@ def link(source: str, target: str) -> str:
     if "meta" in kinds:
         return "nothing: meta has no bytes"
     if "cpu" in kinds:
-        return "PCIe" if {"cuda", "xpu"} & set(kinds) else f"the link to {max(kinds, key=lambda kind: kind != 'cpu')}"
+        other = kinds[0] if kinds[1] == "cpu" else kinds[1]
+        return "PCIe" if other in ("cuda", "xpu") else f"the link to {other}"
     return f"the link from {source} to {target}"

@@ -15,7 +15,7 @@ from tensortui.analysis.layout.asking import Address, Byte, Index, Offset, parse
         ("1 2 3", Index((1, 2, 3))),
         ("1, -2", Index((1, -2))),
         ("(4,)", Index((4,))),
-        ("x.t()[3, 5]", None),
+        ("x.t()[3, 5]", Index((3, 5))),
         ("model.w[3, 5]", Index((3, 5))),
         ("[]", Index(())),
         ("5", Index((5,))),
