@@ -16,11 +16,14 @@ from tensortui.agent.census import Context, Tracked, Work
 from tensortui.agent.guard import LATER, Alone, Backward, DisturbedError, Stillness
 from tensortui.agent.names import make_kinds
 from tensortui.agent.nodes import Key, NodeReader, Saved
+from tensortui.agent.read import TensorReader
 from tensortui.agent.rows import IS_LEAF, REQUIRES_GRAD, cell
-from tensortui.wire.messages import SAVED
+from tensortui.agent.storages import Size
+from tensortui.wire.messages import OPTIMIZER, SAVED
 
 MAX_NODES = 10_000
 CHUNK = 500  # tensors between two pieces
+MOST_HELD = 64  # tensors of one node that are described
 PATIENCE = 3.0  # seconds for which a walk waits until no backward runs,
 TRIES = 50  # and pieces, where these are few and far between
 NO_VERSIONS = "what the graph saved is not read: this torch does not tell it without side effects"
@@ -213,9 +216,11 @@ def _note_saved(walker: Walker, node: Any, successors: List[Any]) -> None:
 class Picture:
     """The graph as the wire tells it, put together node by node."""
 
-    def __init__(self) -> None:
-        """Start empty."""
+    def __init__(self, tensors: TensorReader) -> None:
+        """Start empty; `tensors` reads what nodes hold."""
         self.nodes: List[List[Any]] = []
+        self._tensors = tensors
+        self._described: Set[int] = set()
         self._ids: Dict[Key, int] = {}
         self._starts: Dict[int, List[int]] = {}  # the tensors that each of these nodes made
 
@@ -233,12 +238,15 @@ class Picture:
         leaf = reader.leaf(node)
         owner = track(leaf) if leaf is not None else None
         saved: List[List[Any]] = []
+        held: List[List[Any]] = [] if owner is None else self._describe(leaf, owner)
         for name, tensor, then, hook in walker.saved(node, True):
             tracked = track(tensor) if tensor is not None else None
             now = reader.version(tensor) if tensor is not None else None
             stale = then is not None and now is not None and then != now
             one = [name, None if tracked is None else tracked.id, then, now, stale, bool(hook)]
             saved.append([*one, hook] if hook else one)
+            if tracked is not None and len(held) < MOST_HELD:
+                held += self._describe(tensor, tracked)
         number = self.id_of(node)
         following = [None if one is None else self.id_of(one) for one in successors]
         entry: List[Any] = [number, reader.name(node), following, None if owner is None else owner.id, saved]
@@ -247,8 +255,20 @@ class Picture:
             "function": function,
             "freed": (not saved or bool(function)) and walker.freed(node),
             "hooks": reader.hooks(leaf) if leaf is not None else 0,
+            "held": held,
         }
+        self._described.update(one[0] for one in held)
         self.nodes.append([*entry, {name: value for name, value in more.items() if value}])
+
+    def _describe(self, tensor: Any, tracked: Tracked) -> List[List[Any]]:
+        """Return what there is to say of a tensor that may be gone before the next sample tells of it."""
+        lasting = tracked.row is not None and tracked.found <= OPTIMIZER
+        if lasting or tracked.id in self._described:
+            return []
+        facts = self._tensors.read(tensor)
+        facts.base = None
+        place = [facts.shape, facts.strides, facts.offset, facts.dtype, facts.device, facts.layout]
+        return [[tracked.id, *place, facts.flags, facts.address, facts.nbytes]]
 
     def finish(self) -> None:
         """Leave no edge to a node that was not visited, and tell which tensors began at which node."""
@@ -269,7 +289,10 @@ class Picture:
 def walk(context: Context, roots: Optional[List[int]], limit: int = MAX_NODES) -> Generator[None, None, Dict[str, Any]]:
     """Return the body of the `graph` message: what is behind the tensors `roots`, or behind all of them."""
     base = context.census.base
-    picture = Picture()
+    kept = context.census.memory
+    if "graph reader" not in kept:
+        kept["graph reader"] = TensorReader(context.torch, Size(context.torch).of)
+    picture = Picture(kept["graph reader"])
     cut = False
     if base is not None:
         walker = Walker(context, base, max(1, min(limit, MAX_NODES)))

@@ -13,6 +13,7 @@ from tensortui.agent.process import loaded_torch
 from tensortui.agent.sampler import Sampler
 from tensortui.agent.work import Workshop
 
+LATER_GAP = 0.004  # seconds until what could do nothing more is asked again
 LOOK_FOR_TORCH = 0.25
 PROGRESS_EVERY = 0.25
 NOT_ALONE = {"cause": "Another viewer is connected.", "next_step": "Detach without asking for that."}
@@ -126,6 +127,7 @@ class Agent:
         """
         if self._apart is work:
             return next(work)
+        gap = GAP
         try:
             with Alone(SLICE) as alone:
                 while not alone.over():
@@ -133,9 +135,10 @@ class Agent:
                     if said is APART:
                         return APART
                     if said is LATER:
+                        gap = LATER_GAP
                         return None
         finally:
-            time.sleep(GAP)  # at once: who allocates next is the one to collect, where that is due
+            time.sleep(gap)  # at once: who allocates next is the one to collect, where that is due
         return None
 
     def _timeout(self) -> float:

@@ -1,5 +1,6 @@
 """Keeps the census true: the first scan, each sample's small work, the passes of discovery."""
 
+import sys
 import time
 from typing import Any, Callable, Dict, Generator, List, Optional
 
@@ -7,7 +8,7 @@ from tensortui.agent import graph, names, nodes
 from tensortui.agent.census import Census, Context, Work
 from tensortui.agent.coverage import Coverage
 from tensortui.agent.enumerate import NO_LIMIT, Hook, Types, absorb, scan_generations
-from tensortui.agent.guard import QUIET
+from tensortui.agent.guard import LATER, QUIET, Alone, Backward, Stillness
 from tensortui.agent.poolscan import PoolScanner
 from tensortui.agent.readings import Readings
 from tensortui.wire.messages import OTHER
@@ -18,7 +19,8 @@ BRIEF = "asked too often to read all anew: versions and names may be up to %d s 
 APART = "tensors without a storage of their own, such as sparse ones, are in no total: %d, %d bytes"
 TORN = 0.5  # seconds
 SPREAD = "so much is new each time that it was read over %.1f s, as the budget allows: what lives shorter is missing"
-RECENT_SHARE = 0.25  # of the budget: what naming the newest may take
+RECENT_SHARE = 1.0  # budgets: what naming the newest may take where that is much
+BACKWARD_WAIT = 0.25  # seconds
 DROPPED, DROP_GAP = 500, 0.0005
 NOT_YET = "the autograd graph was not looked through yet"
 
@@ -45,6 +47,7 @@ class Sampler:
         self.spread = 0.0  # seconds over which the newest of the last sample was read
         self.brief = False  # the last request was answered without that
         self._budget = budget
+        self._backward = Backward(sys.modules)
 
     @property
     def progress(self) -> float:
@@ -103,6 +106,19 @@ class Sampler:
         yield from self.readings.bury()
         self.coverage.check(self.hook, self.types)
 
+    def await_backward(self) -> Work:
+        """Wait a moment for the end of a backward: in the middle of one, gradients can neither be listed nor named.
+
+        Without this nearly all samples would fall into one: it is when the interpreter lock is free for long.
+        """
+        end = self.census.clock() + BACKWARD_WAIT
+        while True:
+            with Alone():
+                running = self._backward.known and self._backward.running(Stillness())
+            if not running or self.census.clock() > end:
+                return
+            yield LATER
+
     def audit(self) -> Work:
         """Scan once more, where tensors may have been missed and the budget allows it."""
         if not self.coverage.audit_due(self.hook, self.types):
@@ -137,7 +153,7 @@ class Sampler:
         yield from self._run("names", names.discover)
 
     def run_recent(self, now_at_once: bool = False) -> Work:
-        """Name what was born since the last sample, as often as a quarter of the budget allows, or at once."""
+        """Name what was born since the last sample, with each sample where that is cheap, or at once."""
         now = self.census.clock()
         if not now_at_once and (not self.census.fresh or now < self._recent_at):
             return

@@ -167,13 +167,12 @@ class Workshop:
         """
         sampler, kind = self.sampler, self._kind
         self._kind = MOMENT
+        yield from sampler.await_backward()
         began = time.monotonic()
         yield from sampler.drain()
         yield from sampler.run_recent(named)
         yield from sampler.readings.read_fresh(MOST_AGAIN)
         yield from sampler.readings.read_watched({number for one in self._server.connections for number in one.watch})
-        yield from sampler.drain()
-        yield from sampler.readings.read_fresh(MOST_AGAIN)
         sampler.spread = time.monotonic() - began
         self._kind = kind
 

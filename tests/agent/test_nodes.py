@@ -3,6 +3,8 @@
 import torch
 from torch.utils.checkpoint import checkpoint
 
+from tensortui.wire.messages import OTHER, PARAMETER
+
 
 def by_name(body):
     return {node[1]: node for node in body["nodes"]}
@@ -86,7 +88,7 @@ def test_who_unpacks_which_function_made_it_and_where_hooks_are(agent):
     assert nodes["SinBackward0"][4][0][6] == "torch.autograd.graph.save_on_cpu.__init__.<locals>.unpack_from_cpu"
     assert nodes["TwiceBackward"][5]["function"] == __name__ + ".Twice"
     assert "function" not in nodes["ExpBackward0"][5]
-    assert nodes["AccumulateGrad"][5] == {"hooks": 2}
+    assert nodes["AccumulateGrad"][5]["hooks"] == 2
 
 
 def test_what_the_program_put_in_place_of_a_name_is_not_run(agent):
@@ -125,3 +127,22 @@ def test_which_tensors_the_walk_began_at(agent):
     number = {name: one.census.track(tensor).id for name, tensor in (("y", y), ("a", a), ("b", b))}
     assert nodes["ExpBackward0"][5]["tensors"] == [number["y"]]
     assert sorted(nodes["SplitWithSizesBackward0"][5]["tensors"]) == sorted([number["a"], number["b"]])
+
+
+def test_what_may_be_gone_before_the_next_sample_is_described_once(agent):
+    x = torch.ones(4, 6, requires_grad=True)
+    y = x.exp()[:, 1:3].square().sum()
+    one = agent()
+    for number, tracked in one.census.by_id.items():
+        tracked.row = b"read"
+        tracked.found = PARAMETER if number == one.census.track(x).id else OTHER
+    nodes = by_name(one.graph([y]))
+    (result,) = nodes["ExpBackward0"][5]["held"]
+    assert result[1:7] == [(4, 6), (6, 1), 0, "float32", "cpu", "strided"]
+    assert result[9] == 96
+    (view,) = nodes["PowBackward0"][5]["held"]
+    assert view[1:4] == [(4, 2), (6, 1), 1]
+    assert view[8:] == result[8:]  # the same storage
+    assert [node[5].get("held") for node in nodes.values() if node[3] is not None] == [None]
+    again = by_name(agent().graph([y, x.exp()]))
+    assert len(again["ExpBackward0"][5]["held"]) == 1
