@@ -1,5 +1,8 @@
 """Print the tensors and storages of a running process once, as JSON or as a short summary.
 
+With --graph the autograd graph is read too: the document has all of it, the summary its size and what it keeps alive,
+and findings that need it, such as losses that hold their graphs, are looked for.
+
 The agent reads everything anew, the document is printed, and the agent leaves the process again, unless another viewer
 is connected to it. Nothing but the document goes to stdout.
 """
@@ -7,11 +10,11 @@ is connected to it. Nothing but the document goes to stdout.
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tensortui.cli.options import add_attach_options, seconds
 from tensortui.cli.target import parse_pid
-from tensortui.errors import TensortuiError, UsageError
+from tensortui.errors import TensortuiError
 
 if TYPE_CHECKING:
     from tensortui.attach import Endpoint
@@ -26,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `tensortui snapshot`."""
     parser.add_argument("pid", metavar="PID", help="the process to look at")
     parser.add_argument("--json", action="store_true", help="print the JSON document (schema 1) instead of a summary")
-    parser.add_argument("--graph", action="store_true", help="with --json: add the autograd graph")
+    parser.add_argument("--graph", action="store_true", help="read the autograd graph too")
     parser.add_argument(
         "--wait", type=seconds, default=WAIT_SECONDS, metavar="S", help="give up reading after S seconds (default 600)"
     )
@@ -36,45 +39,42 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Attach, read everything once, print it, and leave."""
     pid = parse_pid(arguments.pid)
-    if arguments.graph and not arguments.json:
-        raise UsageError("The graph is part of the JSON document.", "Give `--json` too.")
     import asyncio
 
     from tensortui.attach import attach
 
     options = {"timeout": arguments.timeout, "budget": arguments.budget}
     endpoint = attach(pid, **options)
-    document = asyncio.run(read_document(endpoint, graph=arguments.graph, wait=arguments.wait, **options))
-    if arguments.json:
-        from tensortui.analysis.document import dumps
+    sample, graph = asyncio.run(read(endpoint, graph=arguments.graph, wait=arguments.wait, **options))
+    from tensortui.analysis.document import document, dumps
 
-        print(dumps(document, indent=2))
+    if arguments.json:
+        print(dumps(document(sample, graph), indent=2))
     else:
-        from tensortui.cli.summary import summary
+        from tensortui.cli.summary import graph_lines, summary
         from tensortui.cli.table import terminal_width
 
-        print("\n".join(summary(document, terminal_width())))
+        lines = graph_lines(sample, graph) if graph is not None else []
+        print("\n".join(summary(document(sample, graph), terminal_width(), lines)))
     return 0
 
 
-async def read_document(
+async def read(
     endpoint: Endpoint, *, graph: bool, wait: float = WAIT_SECONDS, **options: float
-) -> dict[str, Any]:
-    """Return the JSON document of the process behind `endpoint`; an agent that we brought is taken out again.
+) -> tuple[Sample, Graph | None]:
+    """Return what the process behind `endpoint` has, read anew; an agent that we brought is taken out again.
 
     `options` are those of `attach`, should the agent be leaving just now.
     """
     import asyncio
 
-    from tensortui.analysis.document import document
     from tensortui.cli.connecting import connect
     from tensortui.cli.progress import telling
 
     source, endpoint = await connect(endpoint, interval=None, **options)
     try:
         with telling(source):
-            sample, found = await asyncio.wait_for(_read(source, graph=graph), wait)
-        return document(sample, found)
+            return await asyncio.wait_for(_read(source, graph=graph), wait)
     except (TimeoutError, asyncio.TimeoutError):
         why = source.held()
         raise TensortuiError(

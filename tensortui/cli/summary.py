@@ -1,21 +1,28 @@
-"""The JSON document in a screenful of plain text: who, how much, whose, and the largest storages."""
+"""The JSON document in a screenful of plain text: who, how much, whose, what was found, and the largest storages."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from tensortui.analysis.text import safe
+from tensortui.analysis.text import safe, truncate
 from tensortui.analysis.units import format_bytes
 from tensortui.cli.table import table
 
+if TYPE_CHECKING:
+    from tensortui.model import Graph, Sample
+
 LARGEST = 20
 NAMES_SHOWN = 3
+FINDINGS_SHOWN = 10
 
 
-def summary(document: Mapping[str, Any], width: int) -> list[str]:
-    """Return the lines of the summary, at most `width` characters wide where the content allows."""
+def summary(document: Mapping[str, Any], width: int, graph: Sequence[str] = ()) -> list[str]:
+    """Return the lines of the summary, at most `width` characters wide where the content allows.
+
+    `graph` are the lines about the autograd graph, where it was read.
+    """
     totals = document["totals"]
     lines = [process_line(document["process"]), coverage_line(document["coverage"]), ""]
     count = f"{totals['tensors']:,} tensors on {totals['storages']:,} storages"
@@ -25,7 +32,8 @@ def summary(document: Mapping[str, Any], width: int) -> list[str]:
             f"{safe(name)} {format_bytes(size)}" for name, size in sorted(shares.items(), key=lambda item: -item[1])
         ]
         lines.append(f"{title:<12} {', '.join(parts) or 'nothing'}")
-    return [*lines, "", *largest_storages(document, width)]
+    lines += [*graph, *findings(document, width), ""]
+    return [*lines, *largest_storages(document, width)]
 
 
 def process_line(process: Mapping[str, Any]) -> str:
@@ -43,6 +51,39 @@ def coverage_line(coverage: Mapping[str, Any]) -> str:
     if coverage["complete"]:
         return "every live tensor that Python knows was seen"
     return "not every tensor was seen: " + "; ".join(safe(reason) for reason in coverage["reasons"])
+
+
+def graph_lines(sample: Sample, graph: Graph) -> list[str]:
+    """Return how large the graph is, and what it keeps alive."""
+    from tensortui.analysis.accounting import Accounts
+    from tensortui.analysis.graph import Keeping, Reach, Saves
+
+    reach = Reach(graph)
+    saves = Saves(reach, sample, Accounts(sample))
+    keeping = Keeping(reach, saves)
+    saved = f"{_count(len(list(saves)), 'saved tensor')} on {_count(keeping.storages, 'storage')}"
+    size = f"{format_bytes(keeping.saved_bytes)}; the graph alone keeps {format_bytes(keeping.kept_bytes)}"
+    lines = [f"graph        {_count(len(graph.nodes), 'node')}, {saved}, {size}"]
+    return lines + [f"{'':<12} not all of it: {safe(reason)}" for reason in graph.reasons]
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def findings(document: Mapping[str, Any], width: int) -> list[str]:
+    """Return what was found, and where nothing was looked for."""
+    found = document["findings"]
+    where = (
+        "in the sample and its graph" if "graph" in document else "in the sample; --graph looks through the graph too"
+    )
+    lines = [f"findings     {len(found) or 'none'}, {where}"]
+    lines += [
+        truncate(f"{'':<12} {finding['severity']}: {safe(finding['title'])}", width, ellipsis="...")
+        for finding in found[:FINDINGS_SHOWN]
+    ]
+    more = len(found) - FINDINGS_SHOWN
+    return [*lines, f"{'':<12} and {more} more: --json has them all"] if more > 0 else lines
 
 
 def distinct_names(names: Iterable[str]) -> list[str]:

@@ -13,11 +13,19 @@ from pathlib import Path
 from tensortui.attach import attach, find_endpoint
 from tensortui.attach.waiting import poll
 from tensortui.cli.progress import words
-from tensortui.cli.snapshot import read_document
+from tensortui.cli.snapshot import read
 from tensortui.cli.summary import distinct_names
 from tensortui.sources.live import LiveSource
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
+LOSSES = """
+import time, torch
+model = torch.nn.Linear(64, 32)
+losses = [model(torch.ones(4, 64)).sum() for _ in range(6)]
+print("READY", flush=True)
+while True:
+    time.sleep(0.05)
+"""
 
 
 def test_the_document_is_all_that_goes_to_stdout(tensortui: Run, trainer: subprocess.Popen[str]) -> None:
@@ -46,6 +54,27 @@ def test_without_json_it_is_a_summary(tensortui: Run, trainer: subprocess.Popen[
     assert lines[0].startswith(f"process {trainer.pid}  ")
     assert any(line.startswith("by category") and "parameter 8.12 KiB" in line for line in lines)
     assert any(line.endswith("model.weight") and "parameter" in line for line in lines)
+    assert "findings     none, in the sample; --graph looks through the graph too" in lines
+    assert not any(line.startswith("graph ") for line in lines)
+
+
+def test_the_summary_tells_of_the_graph_when_it_is_asked_for(tensortui: Run, trainer: subprocess.Popen[str]) -> None:
+    result = tensortui("snapshot", str(trainer.pid), "--graph")
+    assert (result.returncode, result.stderr) == (0, "")
+    (line,) = [line for line in result.stdout.splitlines() if line.startswith("graph ")]
+    assert line == "graph        5 nodes, 1 saved tensor on 1 storage, 1.00 KiB; the graph alone keeps 1.00 KiB"
+    assert "findings     none, in the sample and its graph" in result.stdout.splitlines()
+
+
+def test_the_summary_tells_of_findings_that_need_the_graph(
+    tensortui: Run, start_ready: Callable[..., subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    program = tmp_path / "losses.py"
+    program.write_text(LOSSES)
+    pid = str(start_ready(str(program)).pid)
+    found = "             warning: losses holds 6 losses with their graphs: "
+    assert found in tensortui("snapshot", pid, "--graph").stdout
+    assert found not in tensortui("snapshot", pid).stdout
 
 
 def test_the_summary_says_a_name_once_and_what_autograd_saved_last() -> None:
@@ -65,7 +94,7 @@ def test_nothing_is_left_in_the_process(tensortui: Run, trainer: subprocess.Pope
 async def test_the_agent_stays_for_another_viewer(trainer: subprocess.Popen[str]) -> None:
     endpoint = attach(trainer.pid)
     other = await LiveSource.connect(endpoint, interval=None)
-    assert (await read_document(endpoint, graph=False))["process"]["pid"] == trainer.pid
+    assert (await read(endpoint, graph=False))[0].process.pid == trainer.pid
     assert endpoint.fresh
     assert find_endpoint(trainer.pid) is not None
     assert (await other.refresh()).tensors
