@@ -67,6 +67,15 @@ def test_the_columns_are_aligned_and_the_command_is_cut() -> None:
     ]
 
 
+def test_a_narrow_terminal_keeps_the_command_and_is_never_overrun() -> None:
+    long = process(command="python -c " + "x = 1; " * 200)
+    for room in (60, 70, 80, 94, 120):
+        rows = lines([long, process(pid=1234567, user="grace", gpu_memory=3 << 30)], room)
+        assert max(map(len, rows)) <= room
+        assert "python -c" in rows[1]
+    assert lines([long], 80)[0].split()[:3] == ["pid", "user", "age"]  # threads and rank gave way
+
+
 def test_a_worker_says_whose_it_is() -> None:
     row = lines([process(role="DataLoader worker", parent=40)], 200)[1]
     assert row.endswith(" DataLoader worker of 40: python train.py --size large")

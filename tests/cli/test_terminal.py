@@ -151,6 +151,18 @@ def test_run_says_once_what_became_of_a_program_that_fails(terminal: Terminal, t
     assert re.search("Its output is in .*, and ends with: no data here$", screen, re.MULTILINE)
 
 
+def test_ps_cuts_a_command_that_is_a_whole_program(
+    terminal: Terminal, start_ready: Callable[..., subprocess.Popen[str]]
+) -> None:
+    program = "import time\nprint('READY', flush=True)\n" + "name = 'a long line of a program'\n" * 40
+    pid = start_ready("-c", f"{program}time.sleep(60)").pid
+    terminal.start(f"{sys.executable} -m tensortui ps --all", height=200)
+    screen = terminal.wait_for("code 0")
+    (line,) = [line for line in screen.splitlines() if re.match(rf" *{pid} ", line)]
+    assert re.search(r"python\S* -c import.*\.\.\.$", line) and len(line) <= 80
+    assert "a long line" not in screen
+
+
 @pytest.mark.parametrize(("end", "code"), [("raise SystemExit(3)", 3), ("os.kill(os.getpid(), 9)", 137)])
 def test_run_ends_with_the_status_of_the_program(terminal: Terminal, tmp_path: Path, end: str, code: int) -> None:
     program, go = tmp_path / "program.py", tmp_path / "go"
