@@ -51,9 +51,14 @@ def with_name(known: str, name: str, lasting: bool = False) -> str:
     names = known.split(SEPARATOR)
     if name in names:
         return known
-    if lasting and IN_FRAME in names[0]:
+    if lasting and is_passing(known):
         return SEPARATOR.join([name, *names[: MAX_NAMES - 1]])
     return known if len(names) >= MAX_NAMES else known + SEPARATOR + name
+
+
+def is_passing(names: str) -> bool:
+    """Whether the first of the joined names is that of a variable in a frame, or there is none."""
+    return not names or IN_FRAME in names.partition(SEPARATOR)[0]
 
 
 def has_base(kind: type, base: Optional[type]) -> bool:

@@ -64,7 +64,7 @@ def discover(context: Context) -> Work:
     if kinds.abridged:
         context.reasons.append(ABRIDGED)
     kinds.opened.pass_over(not walk.partial)
-    return not walk.partial
+    return not (walk.partial or optimizers.partial)
 
 
 def discover_recent(context: Context) -> Work:

@@ -53,6 +53,7 @@ class Optimizers:
         self._context = context
         self._kinds = kinds
         self._wrappers = wrappers
+        self.partial = False  # whether something was left out
 
     def name_groups(self) -> Work:
         """Name what is in the parameter groups; yields between the pieces."""
@@ -77,7 +78,7 @@ class Optimizers:
                     try:
                         done = go_on(_attribute(ref(), attribute), label, place, alone)
                     except RuntimeError:  # it was changed while it was read
-                        done = True
+                        done = self.partial = True
                 yield
 
     def _groups(self, groups: Any, label: str, place: List[int], alone: Alone) -> bool:

@@ -5,7 +5,7 @@ import time
 from typing import Any, Callable, Dict, Generator, List, Optional
 
 from tensortui.agent import graph, names, nodes
-from tensortui.agent.census import Census, Context, Work
+from tensortui.agent.census import Census, Context, Work, is_passing
 from tensortui.agent.coverage import Coverage
 from tensortui.agent.enumerate import NO_LIMIT, Hook, Types, absorb, scan_generations
 from tensortui.agent.guard import LATER, QUIET, Alone, Backward, Stillness
@@ -223,6 +223,9 @@ class Sampler:
                     self.readings.again(tracked)
             else:
                 called, found = called or "", context.categories.get(tracked.id, OTHER)
+                if complete < 0 and is_passing(called) and not is_passing(tracked.names):
+                    # The pass was cut: what names it best was not reached.
+                    called, found = tracked.names, min(found, tracked.found)
                 if called != tracked.names or found != tracked.found:
                     tracked.names, tracked.found = called, found
                     self.readings.again(tracked)

@@ -12,9 +12,10 @@ import pytest
 import torch
 
 from tensortui.agent import enumerate as enumeration
-from tensortui.agent.census import Census
+from tensortui.agent.census import Census, Context
 from tensortui.agent.rows import cell
 from tensortui.agent.sampler import Sampler
+from tensortui.wire.messages import INPUT, PARAMETER
 
 
 def finish(work: Generator[None, None, Any]) -> Any:
@@ -90,6 +91,19 @@ def test_taking_in_what_was_found_ends_however_much_more_comes(sampler: Sampler)
     for _ in sampler.drain():
         sampler.hook.found.extend([weakref.ref(more)] * 1000)
     assert sampler.census.find(more)
+
+
+@pytest.mark.parametrize(("complete", "name"), [(float("-inf"), "weight"), (0.0, "p @ step() x.py:1")])
+def test_a_pass_that_was_cut_takes_no_lasting_name_away(sampler: Sampler, complete: float, name: str) -> None:
+    finish(sampler.start())
+    tensor = torch.zeros(2)
+    tracked = sampler.census.track(tensor)
+    assert tracked is not None
+    tracked.names, tracked.found = "weight", PARAMETER
+    context = Context(torch, sampler.census, [])
+    context.note(tracked, "p @ step() x.py:1", INPUT)
+    finish(sampler._apply("names", context, complete))
+    assert tracked.names == name
 
 
 def test_a_hook_without_means_lets_pass_says_so_and_an_audit_makes_up_for_it(
