@@ -9,8 +9,8 @@ from tensortui.model import Tensor
 
 NO_HOLDER = "(no name)"
 
-# "row @ step() train.py:42": a frame local; what is behind the @ says where it lives.
-_LOCAL = re.compile(r"\S.* @ (?P<frame>.+)")
+# "rows[3] @ step() train.py:42 [loader]": a frame local. The line is where the frame is by now: it tells nothing apart.
+_LOCAL = re.compile(r"(?P<path>\S.*) @ (?P<frame>\S+\(\) .+?)(?::\d+)?(?P<thread> \[.+\])?")
 # "exp_avg of model.weight": optimizer state; it belongs with its parameter.
 _STATE = re.compile(r"[\w\[\]'\"]+ of (?P<parameter>.+)")
 
@@ -18,12 +18,20 @@ _STATE = re.compile(r"[\w\[\]'\"]+ of (?P<parameter>.+)")
 def holder_of(name: str) -> str:
     """The module, container or frame that holds the tensor of this name."""
     local = _LOCAL.fullmatch(name)
-    if local:
-        return local["frame"]
+    frame = local["frame"] + (local["thread"] or "") if local else ""
+    name = local["path"] if local else name
     state = _STATE.fullmatch(name)
     if state:
         name = state["parameter"]
     name = name.removesuffix(".grad")
+    cut = _last_step(name)
+    if local:
+        return f"{name[:cut]} @ {frame}" if cut else frame
+    return name[:cut] or name
+
+
+def _last_step(name: str) -> int:
+    """Where the last attribute or the last subscripts of a name begin; 0 where it has none."""
     # Cut at the last dot or bracket outside quotes: what is left holds it.
     quote = ""
     cut = 0
@@ -40,7 +48,7 @@ def holder_of(name: str) -> str:
             depth -= 1
         elif char == "." and depth == 0:
             cut = at
-    return name[:cut] or name
+    return cut
 
 
 def _holder(tensor: Tensor) -> str:
