@@ -16,12 +16,14 @@ from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.command import CommandPalette
 from textual.events import Event, Key
+from textual.filter import LineFilter
 from textual.screen import Screen
 from textual.scrollbar import ScrollBar, ScrollBarRender
 
 from tensortui.errors import TensortuiError
 from tensortui.sources.protocol import Source
 from tensortui.ui import glyphs
+from tensortui.ui.colourless import Colourless
 from tensortui.ui.commands import Commands
 from tensortui.ui.feed import Feed
 from tensortui.ui.key_order import Keys, Passed
@@ -68,6 +70,7 @@ class TensortuiApp(App[None]):
     TensortuiApp.-ascii OutputPane, TensortuiApp.-ascii #detail { border-top: ascii $border; }
     TensortuiApp.-ascii ConfirmScreen Vertical, TensortuiApp.-ascii ColumnsScreen Vertical { border: ascii $border; }
     TensortuiApp.-ascii #left { border-right: ascii $border; }
+    TensortuiApp.-ascii HelpScreen.-narrow #left { border-right: none; }
     TensortuiApp.-ascii CommandPalette #--input { border-top: ascii $border; border-bottom: none; }
     TensortuiApp.-ascii CommandPalette CommandList { border-top: none; border-bottom: ascii $border; }
     """
@@ -113,10 +116,15 @@ class TensortuiApp(App[None]):
         self.clock = clock
         self.feed: Feed | None = None
         self._keys = Keys()
+        self._colourless = Colourless()
         self.columns: tuple[str, ...] = ()  # those chosen for the table, for as long as this runs
         for theme in THEMES:
             self.register_theme(theme)
         self.theme = LIGHT.name if light else DARK.name
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """What is done to every line before it is written: with NO_COLOR the colours go."""
+        return (self._colourless,) if self.no_color else super().get_line_filters()
 
     async def on_mount(self) -> None:
         """Open the source, or the picker."""

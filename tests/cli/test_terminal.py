@@ -163,6 +163,24 @@ def test_ps_cuts_a_command_that_is_a_whole_program(
     assert "a long line" not in screen
 
 
+def test_with_no_color_no_colour_is_sent(terminal: Terminal, trainer: subprocess.Popen[str], tmp_path: Path) -> None:
+    sent = tmp_path / "sent"
+    terminal.start("sh", width=120, height=30, NO_COLOR="1")
+    terminal.tmux("pipe-pane", f"cat > {sent}")
+    terminal.press(f"{sys.executable} -m tensortui attach {trainer.pid}", "Enter")
+    for pattern, key in (
+        ("model.weight", "i"), ("what it is", "?"), ("help: ", "Escape"), ("what it is", "c"),
+        ("show or hide", "Escape"), (r"requires_grad|what it is *$", "C-p"), ("a command, or a part", "Escape"),
+        ("what it is *$", "2"), ("enter go to the tensor", "q"), (r"^[^ ]*[$#] *$", "exit"),
+    ):  # fmt: skip
+        terminal.wait_for(pattern)
+        terminal.press(key)
+    codes = re.findall(r"\x1b\[([\d;:]*)m", sent.read_text("utf-8", "replace"))
+    styles = {int(code or 0) for each in codes for code in re.split("[;:]", each)}
+    assert styles <= {0, 1, 2, 3, 4, 7, 22, 23, 24, 27}, "something else than weight, underline and reverse"
+    assert {1, 7} <= styles
+
+
 @pytest.mark.parametrize(("end", "code"), [("raise SystemExit(3)", 3), ("os.kill(os.getpid(), 9)", 137)])
 def test_run_ends_with_the_status_of_the_program(terminal: Terminal, tmp_path: Path, end: str, code: int) -> None:
     program, go = tmp_path / "program.py", tmp_path / "go"

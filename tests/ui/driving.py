@@ -83,14 +83,18 @@ class Driven:
 
 @asynccontextmanager
 async def driven(
-    *updates: Sample | Ended, size: tuple[int, int] = (120, 30), source: Played | None = None, log: Path | None = None
+    *updates: Sample | Ended,
+    size: tuple[int, int] = (120, 30),
+    source: Played | None = None,
+    log: Path | None = None,
+    ascii_only: bool = False,
 ) -> AsyncIterator[Driven]:
     source, clock = source or Played(*updates), Clock()
 
     async def connect() -> Played:
         return source
 
-    app = TensortuiApp(connect, clock=clock, log=log, ascii_only=False)
+    app = TensortuiApp(connect, clock=clock, log=log, ascii_only=ascii_only)
     async with app.run_test(size=size) as pilot:
         it = Driven(app, pilot, source, clock)
         await it.until(lambda: isinstance(app.screen, TensorsScreen))

@@ -229,6 +229,17 @@ async def test_a_source_that_cannot_be_opened_says_why() -> None:
         assert "process 1 has gone" in str(app.screen.query(Static).first().content)
 
 
+@pytest.mark.parametrize("ascii_only", [False, True])
+async def test_help_has_the_whole_width_of_a_narrow_terminal_from_the_first_frame_on(
+    monkeypatch: pytest.MonkeyPatch, ascii_only: bool
+) -> None:
+    monkeypatch.setattr(HelpScreen, "on_resize", lambda self, event: None)  # it has not come yet
+    async with driven(training(), size=(80, 24), ascii_only=ascii_only) as it:
+        await it.press("question_mark")
+        left, right = it.app.screen.query_one("#left"), it.app.screen.query_one("#right")
+        assert min(left.size.width, right.size.width) >= 78 and right.region.y >= left.region.bottom
+
+
 async def test_every_binding_has_an_id_and_a_tooltip() -> None:
     from tensortui.ui.screens.picker import PickerScreen
 

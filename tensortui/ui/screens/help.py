@@ -64,7 +64,7 @@ class HelpScreen(ModalScreen[None]):
         background: $background; layout: vertical;
         #head { height: 1; background: $panel; color: $strong; text-style: bold; }
         #parts { height: 1fr; }
-        #keys { width: 62; height: auto; padding: 1 2; }
+        #keys { width: 1fr; height: auto; padding: 1 2; }
         #left { width: 64; height: 1fr; border-right: solid $border; scrollbar-size-vertical: 1; }
         #right { width: 1fr; height: 1fr; scrollbar-size-vertical: 1; }
         .page { padding: 1 2; height: auto; }
@@ -75,7 +75,6 @@ class HelpScreen(ModalScreen[None]):
     }
     HelpScreen.-narrow #parts { layout: vertical; overflow-y: auto; scrollbar-size-vertical: 1; }
     HelpScreen.-narrow #left { width: 1fr; height: auto; border-right: none; }
-    HelpScreen.-narrow #keys { width: 1fr; }
     HelpScreen.-narrow #right { height: auto; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -94,7 +93,8 @@ class HelpScreen(ModalScreen[None]):
         self._glyphs = glyphs
 
     def compose(self) -> Iterator[Widget]:
-        """Both parts."""
+        """Both parts, placed for the width there is from the first frame on."""
+        self._place(self.app.size.width)
         text = (MANUAL / f"{self._page}.md").read_text("utf-8")
         yield Static(f" help: {self._page}", id="head", markup=False)
         with Horizontal(id="parts"):
@@ -108,8 +108,11 @@ class HelpScreen(ModalScreen[None]):
         yield KeyLine((("esc", "back"), ("up down", "scroll"), ("pgdn", "next page")))
 
     def on_resize(self, event: Resize) -> None:
-        """Place the parts."""
-        self.set_class(event.size.width < WIDE, "-narrow")
+        """Place the parts anew."""
+        self._place(event.size.width)
+
+    def _place(self, room: int) -> None:
+        self.set_class(room < WIDE, "-narrow")
 
     def action_scroll(self, lines: int) -> None:
         """Scroll what is too long."""
