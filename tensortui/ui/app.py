@@ -33,6 +33,7 @@ from tensortui.ui.screens.failed import FailedScreen
 from tensortui.ui.screens.findings import FindingsScreen
 from tensortui.ui.screens.graph import GraphScreen
 from tensortui.ui.screens.help import HelpScreen
+from tensortui.ui.screens.layout import LayoutScreen
 from tensortui.ui.screens.picker import PickerScreen
 from tensortui.ui.screens.tensors import TensorsScreen
 from tensortui.ui.theme import DARK, LIGHT, THEMES
@@ -75,12 +76,18 @@ class TensortuiApp(App[None]):
     TensortuiApp.-ascii CommandPalette CommandList { border-top: none; border-bottom: ascii $border; }
     """
     COMMANDS: ClassVar[set[Any]] = {Commands}
-    NUMBERS: ClassVar[dict[type[Screen[Any]], int]] = {TensorsScreen: 1, FindingsScreen: 2, GraphScreen: 3}
+    NUMBERS: ClassVar[dict[type[Screen[Any]], int]] = {
+        TensorsScreen: 1,
+        LayoutScreen: 2,
+        GraphScreen: 3,
+        FindingsScreen: 6,
+    }
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q,ctrl+q", "quit", "Quit", id="app.quit", tooltip="leave; the program goes on undisturbed"),
         Binding("1", "show(1)", "Tensors", show=False, id="app.tensors", tooltip="the tensors"),
-        Binding("2", "show(2)", "Findings", show=False, id="app.findings", tooltip="what is worth telling of them"),
+        Binding("2", "show(2)", "Layout", show=False, id="app.layout", tooltip="the layout of the selected tensor"),
         Binding("3", "show(3)", "Graph", show=False, id="app.graph", tooltip="the graph behind the selected tensor"),
+        Binding("6", "show(6)", "Findings", show=False, id="app.findings", tooltip="what is worth telling of them"),
         Binding("t", "theme", "Theme", show=False, id="app.theme", tooltip="dark or light"),
         Binding("D", "detach", "Detach", show=False, id="app.detach", tooltip="end the agent in the program, and quit"),
         Binding("p", "processes", "Processes", show=False, id="app.processes", tooltip="back to the list of processes"),
@@ -229,21 +236,31 @@ class TensortuiApp(App[None]):
     def _makes_sense(self, action: str, screen: Screen[Any]) -> bool:
         tensors = isinstance(screen, TensorsScreen)
         if action == "show":
-            return tensors or isinstance(screen, FindingsScreen | GraphScreen)
+            return tensors or isinstance(screen, FindingsScreen | GraphScreen | LayoutScreen)
         return tensors if action in ("detach", "processes") else True
 
     def action_show(self, number: int) -> None:
         """Go to a screen by its number."""
         screen = self.screen
-        if isinstance(screen, FindingsScreen | GraphScreen) and number != self.NUMBERS[type(screen)]:
-            screen.dismiss(None)
+        if isinstance(screen, FindingsScreen | GraphScreen | LayoutScreen) and number != self.NUMBERS[type(screen)]:
+            screen.dismiss(screen.look.tid if isinstance(screen, LayoutScreen) else None)
             if number != 1:
                 self.call_later(self.action_show, number)
         elif number == 2 and isinstance(screen, TensorsScreen):
+            self._show_layout(screen)
+        elif number == 6 and isinstance(screen, TensorsScreen):
             self.push_screen(FindingsScreen(screen.feed, self.glyphs, self.clock), self._tensor_chosen)
         elif number == 3 and isinstance(screen, TensorsScreen):
             graph = GraphScreen(screen.feed, screen.tree_view.selected, self.glyphs, self.clock)
             self.push_screen(graph, self._tensor_chosen)
+
+    def _show_layout(self, screen: TensorsScreen) -> None:
+        """The layout of the selected tensor, or of the first one on the selected storage."""
+        tid = screen.any_selected
+        if tid is None:
+            self.notify("Select a tensor first: its layout is shown.", markup=False)
+        else:
+            self.push_screen(LayoutScreen(tid, screen.feed, self.glyphs, self.clock), self._tensor_chosen)
 
     def _tensor_chosen(self, tid: int | None) -> None:
         if tid is not None and isinstance(self.screen, TensorsScreen):

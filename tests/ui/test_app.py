@@ -95,7 +95,7 @@ async def test_what_has_no_screen_yet_can_be_left(key: str) -> None:
 
 async def test_a_key_is_not_lost_where_the_one_before_closed_a_screen() -> None:
     async with driven(training()) as it:
-        it.type("2", "1", "question_mark", "escape", "c", "j", "escape", "ctrl+p", "escape", "2", "escape", "b")
+        it.type("6", "1", "question_mark", "escape", "c", "j", "escape", "ctrl+p", "escape", "6", "escape", "b")
         await it.until(lambda: isinstance(it.app.screen, TensorsScreen) and it.tree.view.group_by == "category")
 
 
@@ -122,13 +122,13 @@ async def test_the_status_counts_findings_and_their_screen_leads_to_the_tensor()
         assert it.app.feed is not None
         await it.until(lambda: it.app.feed.judged is not None)  # type: ignore[union-attr]
         it.screen.tick()
-        assert "▲! 2 findings, press 2 " in it.status() and " 2 Findings 2 found " in it.text_of("TabBar")
+        assert "▲! 2 findings, press 6 " in it.status() and " 6 Findings 2 found " in it.text_of("TabBar")
         it.screen.set_filter("category:gradient")
-        await it.press("2")
+        await it.press("6")
         assert isinstance(it.app.screen, FindingsScreen)
         told = str(it.app.screen.query_one("#detail", Static).content)
         assert "row @ step() train.py:47 keeps 64.00 MiB alive for 16.00 KiB" in told and "clone()" in told
-        await it.press("1", "2", "escape", "2", "enter")
+        await it.press("1", "6", "escape", "6", "enter")
         await it.until(lambda: isinstance(it.app.screen, TensorsScreen))
         await it.until(lambda: it.tree.selected is not None and it.tree.selected.names[0].startswith("row @"))
 
@@ -170,7 +170,7 @@ async def test_keys_that_make_no_sense_are_neither_listed_nor_obeyed() -> None:
         assert it.notes() == "Press q to quit."
         shown = [getattr(each, "action", "") for each in it.app.usable_bindings(it.screen)]
         assert "processes" not in shown and "detach" in shown
-        await it.press("2", "D")
+        await it.press("6", "D")
         assert isinstance(it.app.screen, FindingsScreen)
 
 
@@ -261,7 +261,7 @@ async def test_ascii_only_means_the_whole_screen() -> None:
         while not isinstance(app.screen, TensorsScreen) or app.feed is None or app.feed.sample is None:
             await pilot.pause(0.01)
         app.screen.tick()
-        for keys in ((), ("i",), ("o",), ("D",), ("n", "c"), ("escape", "2"), ("1", "question_mark"), ("pagedown",)):
+        for keys in ((), ("i",), ("o",), ("D",), ("n", "c"), ("escape", "6"), ("1", "question_mark"), ("pagedown",)):
             await pilot.press(*keys)
             await pilot.pause()
             all_ascii(app)

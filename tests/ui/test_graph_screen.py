@@ -202,7 +202,7 @@ async def test_leaving_while_it_waits() -> None:
     async with opened(sample, graph, loss, wait=False) as it:
         await it.press("escape")
         await it.until(lambda: isinstance(it.it.app.screen, TensorsScreen))
-        await it.press("3", "2")
+        await it.press("3", "6")
         await it.until(lambda: isinstance(it.it.app.screen, FindingsScreen))
 
 

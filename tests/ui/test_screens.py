@@ -176,11 +176,11 @@ def test_attach_failed(snap_compare: Any) -> None:
 @SIZES
 @THEMES
 def test_findings(snap_compare: Any, size: tuple[int, int], light: bool) -> None:
-    assert snap_compare(app_for(training(), light=light), terminal_size=size, run_before=ready("2"))
+    assert snap_compare(app_for(training(), light=light), terminal_size=size, run_before=ready("6"))
 
 
 def test_no_findings(snap_compare: Any) -> None:
-    assert snap_compare(app_for(many(40)), terminal_size=SMALL, run_before=ready("2"))
+    assert snap_compare(app_for(many(40)), terminal_size=SMALL, run_before=ready("6"))
 
 
 @SIZES

@@ -40,9 +40,7 @@ class Place:
         if tensor.shape is None or tensor.strides is None or tensor.offset is None:
             kind = next((flag for flag in ("nested", "sparse", "subclass") if flag in tensor.flags), None)
             what = f"a {kind} tensor" if kind else "this tensor"
-            raise LayoutError(
-                f"{what} has no strides of its own: its elements do not lie at fixed steps in one storage"
-            )
+            raise LayoutError(f"{what} has no strides: its elements do not lie at fixed steps")
         if itemsize(tensor.dtype) is None:
             raise LayoutError(f"the size of an element of {tensor.dtype or 'an unknown dtype'} is not known")
         if len(tensor.shape) != len(tensor.strides):

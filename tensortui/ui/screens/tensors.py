@@ -47,7 +47,8 @@ KEYS = (
     ("enter", "open"),
     ("i", "details"),
     ("q", "quit"),
-    ("2", "findings"),
+    ("2", "layout"),
+    ("6", "findings"),
     ("3", "graph"),
     ("space", "pause"),
     ("c", "columns"),
@@ -415,6 +416,15 @@ class TensorsScreen(Screen[None]):
         """Show or hide what the program prints."""
         self._output.display = not self._output.display
         self._output.follow()
+
+    @property
+    def any_selected(self) -> int | None:
+        """The selected tensor, or the first one on the selected storage."""
+        tensor, storage = self.tree_view.selected, self.tree_view.storage
+        if tensor is not None or storage is None:
+            return tensor.id if tensor is not None else None
+        account = self.rows.accounts.account(storage.id)
+        return account.tensors[0] if account is not None and account.tensors else None
 
     def go_to(self, tid: int) -> None:
         """Put the cursor on a tensor; a filter that leaves it out is cleared."""

@@ -17,7 +17,7 @@ from tensortui.ui.markup import Piece, content
 
 WHAT = {SAME: "itself", VIEW: "view", COPY: "copy", IMPOSSIBLE: "impossible"}
 STYLES = {SAME: "$success", VIEW: "$success", COPY: "bold $warning", IMPOSSIBLE: "bold $error"}
-WORD = 11
+WORD = 10
 WIDE = 100
 LEAST, LEAST_WIDE, MOST = 13, 17, 34  # cells of an operation
 ASKED = 4  # lines of what was typed

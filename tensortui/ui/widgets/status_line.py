@@ -70,7 +70,7 @@ def findings(feed: Feed, glyphs: Glyphs, room: int) -> list[Piece]:
     words = "1 finding" if count == 1 else f"{count} findings"
     grave = any(finding.severity != "note" for finding in feed.findings)
     said = (f"{glyphs.warn} {words}", "bold $warning") if grave else (words, "")
-    return [said, *(press("2") if room >= NARROW else [])]
+    return [said, *(press("6") if room >= NARROW else [])]
 
 
 def status(feed: Feed, now: float, glyphs: Glyphs, room: int) -> Content:

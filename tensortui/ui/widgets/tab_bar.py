@@ -10,7 +10,7 @@ from textual.widgets import Static
 from tensortui.analysis.findings import Finding
 from tensortui.ui.markup import Piece, cells, spread
 
-SCREENS = ("Tensors", "Findings", "Graph")
+SCREENS = {1: "Tensors", 2: "Layout", 3: "Graph", 6: "Findings"}
 HINTS: list[tuple[str, list[Piece]]] = [
     ("app.help", [("? ", "bold $foreground"), ("help ", "$dim")]),
     ("app.command_palette", [("^p ", "bold $foreground"), ("commands ", "$dim")]),
@@ -43,7 +43,7 @@ class TabBar(Static):
         grave = any(finding.severity != "note" for finding in self._found)
         counts = {"Findings": f"{len(self._found)} found " if self._found else ""}
         self._tabs = []
-        for at, name in enumerate(SCREENS, 1):
+        for at, name in SCREENS.items():
             style = "bold reverse $primary" if name == self._current else "$dim"
             count = (counts.get(name, ""), style if name == self._current else "bold $warning" if grave else "")
             self._tabs.append([(f" {at} {name} ", style), count])
@@ -52,7 +52,7 @@ class TabBar(Static):
     async def on_click(self, event: Click) -> None:
         """Open what was clicked on: a screen, or what a hint speaks of."""
         right = 0
-        for at, tab in enumerate(self._tabs, 1):
+        for at, tab in zip(SCREENS, self._tabs, strict=True):
             right += cells(tab) + 1
             if event.x < right:
                 await self.run_action(f"app.show({at})")
