@@ -120,6 +120,30 @@ async def test_the_list_keeps_the_highlighted_process() -> None:
         assert listing.get_option_at_index(listing.highlighted or 0).id == held
 
 
+async def test_a_chosen_process_that_ends_stays_under_the_cursor_and_no_other_is_entered() -> None:
+    picked = Picked()
+    async with picking(picked) as (app, pilot):
+        await pilot.press("j")
+        listing, detail = app.screen.query_one(OptionList), app.screen.query_one("#detail", Static)
+        gone = picked.listed.pop(1)
+        await pilot.press("r")
+        await until(pilot, lambda: f"process {gone.pid} has ended" in str(detail.content))
+        assert listing.highlighted == 1 and " ended " in str(listing.get_option_at_index(1).prompt)
+        await pilot.press("enter")
+        picked.listed.insert(0, replace(gone, age=1.0))  # another one by the same number
+        await pilot.press("r")
+        await until(pilot, lambda: listing.get_option_at_index(0).id == str(gone.pid))
+        await pilot.press("enter")
+        assert f"Process {gone.pid} has ended" in next(iter(app._notifications)).message
+        assert picked.asked == [] and isinstance(app.screen, PickerScreen)
+        await pilot.press("down", "r")
+        await until(pilot, lambda: " ended " not in "".join(str(each.prompt) for each in listing.options))
+        held = listing.highlighted_option
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, TensorsScreen))
+        assert held is not None and picked.asked == [int(held.id or 0)]
+
+
 async def test_looking_again_leaves_the_list_where_it_was_scrolled_to_and_the_failure_on_screen() -> None:
     picked = Picked()
     picked.listed = [replace(picked.listed[0], pid=pid) for pid in range(100, 180)]

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 REFRESH_SECONDS = 2.0
 KEYS = (("enter", "attach"), ("a", "all or torch only"), ("r", "look again"), ("?", "help"), ("q", "quit"))
 NO_GPU = "-"
+ENDED = "ended"
+AGE_SLACK = 1.0  # seconds by which two readings of a start may differ
 
 
 class ProcessLike(Protocol):
@@ -81,8 +83,13 @@ def heading(room: int) -> Content:
     return content([(" " + "  ".join([*cells, "command"]), "$dim")])
 
 
-def line(process: ProcessLike, room: int, glyphs: Glyphs) -> Content:
-    """The line of one process."""
+def state(process: ProcessLike) -> str:
+    """Whether a process can be attached to, in a word or two."""
+    return "agent in" if process.agent else "ready" if process.attachable else "cannot"
+
+
+def line(process: ProcessLike, room: int, glyphs: Glyphs, *, ended: bool = False) -> Content:
+    """The line of one process, or of one that has `ended` while it was chosen."""
     rank = "" if process.rank is None else f"{process.rank}"
     if rank and process.world_size is not None:
         rank += f"/{process.world_size}"
@@ -93,9 +100,9 @@ def line(process: ProcessLike, room: int, glyphs: Glyphs) -> Content:
         "threads": "n/a" if process.threads is None else str(process.threads),
         "GPU memory": NO_GPU if process.gpu_memory is None else format_bytes(process.gpu_memory),
         "torch": "n/a" if process.torch is None else "yes" if process.torch else "no",
-        "attach": "agent in" if process.agent else "ready" if process.attachable else "cannot",
+        "attach": ENDED if ended else state(process),
     }
-    styles = {"agent in": "$primary", "ready": "$success", "cannot": "$error"}
+    styles = {"agent in": "$primary", "ready": "$success", "cannot": "$error", ENDED: "$dim"}
     pieces: list[Piece] = [(" ", "")]
     for title, width, right in columns(room):
         style = "$strong" if title == "pid" else styles.get(values[title], "") if title == "attach" else ""
@@ -104,12 +111,12 @@ def line(process: ProcessLike, room: int, glyphs: Glyphs) -> Content:
     command = fit(
         show(process.title, glyphs), max(room - used - 1, 10), glyphs, keep="start" if process.role else "both"
     )
-    pieces.append((command, "" if process.attachable else "$dim"))
+    pieces.append((command, "" if process.attachable and not ended else "$dim"))
     return content(pieces)
 
 
 class PickerScreen(Screen[None]):
-    """A list that looks again every two seconds and keeps the highlighted process."""
+    """A list that looks again every two seconds and keeps the highlighted process, also when that ends meanwhile."""
 
     MANUAL = "picker"
     AUTO_FOCUS = ""  # an empty list would swallow enter; it has the focus as soon as there is something in it
@@ -149,6 +156,7 @@ class PickerScreen(Screen[None]):
         self._picker = picker
         self._glyphs = glyphs
         self._processes: list[ProcessLike] = []
+        self._ended: tuple[int, ProcessLike] | None = None  # the chosen one, and its place, if it has ended
         self._everything = False
         self._looked = False
         self._chosen = False  # enter came before the list
@@ -193,22 +201,42 @@ class PickerScreen(Screen[None]):
             self.query_one("#detail", Static).update(content([(why, "$error")]))
             return
         self._looked = True
-        self._processes = list(found)
+        self._take(found)
         self._paint()
         if self._chosen:
             self.action_choose()
 
+    def _take(self, found: Sequence[ProcessLike]) -> None:
+        """Show what was found. The highlighted process stays: no other may come under the cursor by itself."""
+        held, at = self._highlighted, self.query_one(OptionList).highlighted
+        ended = None
+        if held is not None and at is not None:
+            same = (p for p in found if p.pid == held.pid and p.age >= held.age - AGE_SLACK)
+            if self._has_ended(held) or next(same, None) is None:
+                ended = (at, held)
+        self._ended, self._processes = ended, list(found)
+
     @property
     def _shown(self) -> list[ProcessLike]:
-        return [p for p in self._processes if self._everything or p.torch is not False]
+        shown = [p for p in self._processes if self._everything or p.torch is not False]
+        if self._ended is not None:
+            at, process = self._ended
+            shown.insert(at, process)
+        return shown
+
+    def _has_ended(self, process: ProcessLike) -> bool:
+        return self._ended is not None and process is self._ended[1]
+
+    def _row_id(self, process: ProcessLike) -> str:
+        return f"{process.pid}-{ENDED}" if self._has_ended(process) else str(process.pid)
 
     def _paint(self) -> None:
         listing = self.query_one(OptionList)
         shown = self._shown
         self.set_class(not shown, "-none")
         room = self.size.width - 1
-        hidden = len(self._processes) - len(shown)
-        right: list[list[Piece]] = [[(f"{len(shown)} shown ", "")]]
+        hidden = len(self._processes) - len(shown) + (self._ended is not None)
+        right: list[list[Piece]] = [[(f"{len(shown) - (self._ended is not None)} shown ", "")]]
         if hidden:
             right.append([(f"{hidden} without torch hidden (a)", "$dim")])
         title: list[list[Piece]] = [[(" tensortui", "bold $primary")], [("choose a process", "bold $strong")]]
@@ -219,15 +247,18 @@ class PickerScreen(Screen[None]):
             self.query_one("#none", Static).update(
                 f"no Python process with torch is running\n\ntensortui demo starts one to look at{more}"
             )
-        lines = {str(p.pid): line(p, room, self._glyphs) for p in shown}
+        lines = {self._row_id(p): line(p, room, self._glyphs, ended=self._has_ended(p)) for p in shown}
         if list(lines) == [option.id for option in listing.options]:
             for at, text in enumerate(lines.values()):  # in place: the list stays where it was scrolled to
                 listing.replace_option_prompt_at_index(at, text)
         else:
             held = listing.highlighted_option
             listing.clear_options()
-            listing.add_options([Option(text, id=pid) for pid, text in lines.items()])
-            listing.highlighted = list(lines).index(held.id) if held is not None and held.id in lines else 0
+            listing.add_options([Option(text, id=name) for name, text in lines.items()])
+            names = list(lines)
+            # Another process with the number of one that has ended is another row.
+            same = [name for name in (f"{held.id}-{ENDED}", held.id) if name in names] if held is not None else names
+            listing.highlighted = names.index(same[0]) if same else None
         if shown and self.focused is None:
             listing.focus()
         self._tell()
@@ -237,14 +268,18 @@ class PickerScreen(Screen[None]):
         listing = self.query_one(OptionList)
         if listing.highlighted is None or listing.highlighted >= listing.option_count:
             return None
-        pid = listing.get_option_at_index(listing.highlighted).id
-        return next((p for p in self._processes if str(p.pid) == pid), None)
+        name = listing.get_option_at_index(listing.highlighted).id
+        return next((p for p in self._shown if self._row_id(p) == name), None)
 
     def _tell(self) -> None:
         pieces: list[Piece] = []
         process = self._highlighted
         if self._attaching is not None:
             pieces.append((f"attaching to {self._attaching} ...", "bold $primary"))
+        elif process is not None and self._has_ended(process):
+            pieces.append((f"{show(process.command, self._glyphs)[:400]}\n", ""))
+            pieces.append((f"{self._glyphs.lost} process {process.pid} has ended", "bold $error"))
+            pieces.append((": choose another", ""))
         elif process is not None and self._failure is not None and self._failure[0] == process.pid:
             error = self._failure[1]
             pieces.append((f"{self._glyphs.lost} {show(error.cause, self._glyphs)}\n", "bold $error"))
@@ -280,12 +315,17 @@ class PickerScreen(Screen[None]):
         """Show or hide Python processes without torch."""
         self._everything = not self._everything
         self._paint()
+        listing = self.query_one(OptionList)
+        if listing.highlighted is None and listing.option_count:
+            listing.highlighted = 0
 
     def action_choose(self) -> None:
         """Attach to the highlighted process."""
         process = self._highlighted
         self._chosen = not self._looked
-        if process is not None and self._attaching is None:
+        if process is not None and self._has_ended(process):
+            self.notify(f"Process {process.pid} has ended: choose another.", markup=False, severity="warning")
+        elif process is not None and self._attaching is None:
             self._enter(process.pid)
 
     @work(group="connect", exclusive=True, exit_on_error=False)
