@@ -157,13 +157,16 @@ class GraphNode:
 class Graph:
     """The autograd graph reachable from `roots`; `cut` when the walk stopped at its safe size.
 
-    `reasons` say why it is not the whole truth, one sentence each.
+    `reasons` say why it is not the whole truth, one sentence each. `tensors` and `storages` are what it held when it
+    was read, of what may be gone before any sample tells of it; such storages have ids below zero.
     """
 
     roots: tuple[int, ...] = ()
     nodes: tuple[GraphNode, ...] = ()
     cut: bool = False
     reasons: tuple[str, ...] = ()
+    tensors: Mapping[int, Tensor] = field(default_factory=lambda: MappingProxyType({}))
+    storages: Mapping[int, Storage] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True, slots=True)

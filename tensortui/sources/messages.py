@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from tensortui.errors import TensortuiError
@@ -24,6 +25,7 @@ from tensortui.model import (
     Storage,
     Tensor,
 )
+from tensortui.sources.held import Held
 from tensortui.sources.tables import clean_text
 from tensortui.wire.frames import Header, WireError
 
@@ -136,6 +138,7 @@ class GraphParts:
         self._nodes: dict[int, GraphNode] = {}
         self._cut = False
         self._reasons: dict[str, None] = {}
+        self._held = Held()
 
     def add(self, header: Header) -> None:
         """Add one `graph` message."""
@@ -148,13 +151,18 @@ class GraphParts:
             node = _node(value)
             if node is not None:
                 self._nodes[node.id] = node
+                self._held.add(_more(value).get("held"))
         if len(self._nodes) > MAX_NODES or len(self._roots) > MAX_NODES:
             raise WireError(f"a graph of more than {MAX_NODES} nodes")
 
     def graph(self) -> Graph:
         """The whole."""
         roots = tuple(dict.fromkeys(self._roots))
-        return Graph(roots, tuple(self._nodes.values()), self._cut, tuple(self._reasons)[:MAX_LIST])
+        held = self._held
+        return Graph(
+            roots, tuple(self._nodes.values()), self._cut, tuple(self._reasons)[:MAX_LIST],
+            MappingProxyType(held.tensors), MappingProxyType(held.storages),
+        )  # fmt: skip
 
 
 def _node(value: Any) -> GraphNode | None:
@@ -162,7 +170,7 @@ def _node(value: Any) -> GraphNode | None:
         return None
     following = value[2] if isinstance(value[2], list) else []
     saved = value[4] if isinstance(value[4], list) else []
-    more = value[5] if len(value) > 5 and isinstance(value[5], dict) else {}
+    more = _more(value)
     tensors = more.get("tensors")
     return GraphNode(
         value[0],
@@ -176,6 +184,10 @@ def _node(value: Any) -> GraphNode | None:
         max(integer(more.get("hooks")) or 0, 0),
         more.get("cut") is True,
     )
+
+
+def _more(value: list[Any]) -> dict[str, Any]:
+    return value[5] if len(value) > 5 and isinstance(value[5], dict) else {}
 
 
 def _saved(value: Any) -> SavedTensor | None:

@@ -169,7 +169,7 @@ class Tables:
                 distinct = None if kind != "strided" or distinct is None else min(distinct, size)
             both = flags.get((bits, own))
             if both is None:
-                both = flags[bits, own] = _flag_names(bits, own)
+                both = flags[bits, own] = flag_names(bits, own)
             touched.add(tid)
             out[tid] = Tensor(
                 tid,
@@ -237,7 +237,8 @@ def _int64(payload: bytes) -> array[int]:
     return data
 
 
-def _flag_names(bits: int, own: tuple[str, ...]) -> tuple[str, ...]:
+def flag_names(bits: int, own: tuple[str, ...]) -> tuple[str, ...]:
+    """The names of the agent's flags, and those that follow from strides, in their usual order."""
     bits = max(bits, 0)  # null
     names = [name for name, bit in _FLAGS.items() if bits & bit and name != "cpp-only"]
     if bits & _FLAGS["sparse"]:

@@ -32,7 +32,6 @@ class Reading:
         self._clock = clock
         self._graph: Graph | None = None
         self._root: int | None = None
-        self._seen: set[int] = set()
         self._next = 0.0
 
     @property
@@ -111,7 +110,6 @@ class Reading:
         assert self._graph is not None
         roots = None if self.all or self._root is None else [self._root]
         behind = await asyncio.to_thread(Behind, self._graph, sample, self._feed.accounts.frozen(), roots)
-        self._seen.update(behind.tensors & sample.tensors.keys())
         self.behind = behind
         self._next = self._clock() + max(UPDATE_SECONDS, UPDATE_FACTOR * (time.perf_counter() - begun))
 
@@ -127,12 +125,14 @@ class Reading:
         Once some of them are gone, the picture stays as it was: it is of a graph that is no more.
         """
         sample, behind = self._feed.sample, self.behind
-        if behind is None or sample is None or sample is behind.sample or self.gone or self._clock() < self._next:
+        if behind is None or sample is None or sample is behind.newest or self.gone or self._clock() < self._next:
             return False
-        self.gone = len(self._seen - sample.tensors.keys())
+        # A sample begun after the graph was read knows all that still lives of it.
+        began = self.read_at if self.read_at is not None else 0.0
+        self.gone = len(behind.tensors - sample.tensors.keys()) if sample.taken_at > began else 0
         if self.gone:
             return True
-        old = behind.sample.tensors
+        old = behind.newest.tensors
         if all(sample.tensors.get(one) is old.get(one) for one in behind.tensors):
             return False
         await self._look(sample)

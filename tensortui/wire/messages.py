@@ -11,7 +11,9 @@ Server (agent) to client:
              version|null, stale, hook, unpacked by?]...], more of it?]...], more, cut, reasons?: why it is not whole}
              in chunks; `more` false on the last. More of a node: {function?: module and class of a Function written in
              Python, freed?: a backward released what it saved, hooks?: on the leaf, cut?: some successors are not
-             among the nodes, tensors?: ids of those that it made and the walk started at}
+             among the nodes, tensors?: ids of those that it made and the walk started at, held?: tensors that it holds
+             and that may be gone before a sample tells of them: [[id, shape|null, strides|null, offset|null,
+             dtype|null, device|null, layout|null, flags, address|null and bytes|null of the storage]...]}
     failed   {request, cause, next_step}
     bye      {reason: exit | detached | idle | forked | error, detail}
 Client to server:

@@ -247,6 +247,33 @@ async def test_a_tensor_that_has_gone_is_replaced_by_the_newest_of_its_kind_and_
         assert "NllLossBackward0" in it.rows()[1] or "saved_tensors" in it.here()
 
 
+async def test_a_step_that_is_over_is_shown_as_it_was_read() -> None:
+    """Neither the loss nor what its graph held is in any sample: the graph itself tells."""
+    sample, graph, loss = training_graph()
+    lasting = {number: one for number, one in sample.tensors.items() if one.category == "parameter"}
+    kept = {one.storage for one in lasting.values()}
+    held = {number: replace(one, names=(), storage=-(one.storage or 0), python=False)
+            for number, one in sample.tensors.items() if number not in lasting}  # fmt: skip
+    graph = replace(
+        graph,
+        tensors=held,
+        storages={-number: replace(one, id=-number) for number, one in sample.storages.items()},
+    )
+    later = replace(sample, tensors=lasting, storages={n: one for n, one in sample.storages.items() if n in kept})
+    async with opened(sample, graph, loss) as whole:
+        expected = whole.text_of("#head").splitlines()[1]
+    async with opened(later, graph, size=LARGE) as it:
+        await it.press("g")
+        assert "(4096, 4000) f32  graph alone" in "".join(it.rows())
+        assert "view of model.layers.11.up.weight" in "".join(it.rows())
+        assert it.text_of("#head").splitlines()[1].split("alive")[1].split() == expected.split("alive")[1].split()
+        await it.give(after(later, seconds=2))
+        it.it.clock.now += 5
+        it.screen.tick()
+        await it.until(lambda: "gone: this graph is no more" in it.text_of("#notice"))
+        assert "(4096, 4000) f32  graph alone" in "".join(it.rows())
+
+
 async def test_once_its_tensors_are_gone_the_picture_stays_and_says_so() -> None:
     sample, graph, loss = training_graph()
     async with opened(sample, graph, loss) as it:

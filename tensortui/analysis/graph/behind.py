@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tensortui.analysis.accounting import Accounts
+from tensortui.analysis.graph.completing import complete
 from tensortui.analysis.graph.keeping import Keeping
 from tensortui.analysis.graph.reach import Reach
 from tensortui.analysis.graph.saves import Save, Saves
@@ -17,8 +18,12 @@ class Behind:
     """The graph behind `roots`, or all of it. May take a few tenths of a second for the largest that are read."""
 
     def __init__(self, graph: Graph, sample: Sample, accounts: Accounts, roots: Iterable[int] | None = None) -> None:
-        """Look at `graph`; its tensors are those of `sample`, to which `accounts` belong."""
+        """Look at `graph`; its tensors are those of `sample`, to which `accounts` belong, or as it describes them."""
         self.graph = graph
+        self.newest = sample
+        sample = complete(graph, sample)
+        if sample is not self.newest:
+            accounts = Accounts(sample)
         self.sample = sample
         self.reach = Reach(graph, roots)
         self.saves = Saves(self.reach, sample, accounts)

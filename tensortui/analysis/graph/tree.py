@@ -7,7 +7,7 @@ last of those that lead to it, so that what is skipped over (a residual connecti
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from tensortui.analysis.graph.reach import Reach, is_leaf
@@ -19,11 +19,15 @@ NODE, LEAF, SAVED, LINK, FOLD, CUT = "node", "leaf", "saved", "link", "fold", "c
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """A stretch of nodes that only repeats the `period` nodes before it, `count` times with them."""
+    """A stretch of nodes that only repeats the `period` nodes before it, `count` times with them.
+
+    With `whole` the nodes are roots, and each stands for all of its graph that is not shown above.
+    """
 
     nodes: tuple[int, ...]
     period: int
     count: int
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +56,31 @@ class Tree:
         self._saves = saves
         self.parent = _parents(reach)
         self._main, self._branches = _lines(reach, self.parent)
-        self._folds = self._find_folds()
-        self._position = {row.node: at for at, row in enumerate(self._flat()) if row.kind in (NODE, LEAF)}
+        self._folds, self._hidden_in = self._find_folds()
+        self._below: set[tuple[int, int]] = set()  # edges to what stands further down than the link
+        self._below = self._look_ahead()
 
     def rows(self, closed: Collection[int] = (), unfolded: Collection[int] = ()) -> list[Row]:
         """The rows that show when the nodes `closed` are closed and the repetitions that begin with `unfolded` open."""
         return list(self._walk(closed, unfolded, True))
+
+    @property
+    def folds(self) -> frozenset[int]:
+        """The first nodes of all repetitions."""
+        return frozenset(self._folds)
+
+    def hidden(self, fold: Fold) -> list[int]:
+        """The nodes that a closed repetition hides, with all that branches off from them."""
+        found: list[int] = []
+        along = set() if fold.whole else set(fold.nodes)  # of these what goes on is in the repetition, or behind it
+        waiting = list(fold.nodes)
+        while waiting:
+            number = waiting.pop()
+            found.append(number)
+            waiting += [one for one in self._branches[number] if self.parent[one] == number]
+            if number in self._main and number not in along:
+                waiting.append(self._main[number])
+        return found
 
     def way_to(self, number: int) -> tuple[set[int], set[int]]:
         """What must be open for a node to show: nodes, and the first nodes of repetitions."""
@@ -71,13 +94,20 @@ class Tree:
             child, at = at, self.parent.get(at)
         return nodes, folds
 
-    def _flat(self) -> Iterator[Row]:
-        return self._walk((), (), False)
+    def _look_ahead(self) -> set[tuple[int, int]]:
+        seen: set[int] = set()
+        below = set()
+        for row in self._walk((), (), False):
+            if row.kind in (NODE, LEAF):
+                seen.add(row.node)
+            elif row.kind == LINK and row.node not in seen:
+                below.add((row.key[1], row.node))
+        return below
 
     def _walk(self, closed: Collection[int], unfolded: Collection[int], folding: bool) -> Iterator[Row]:
         """Every row from the top. The stack holds rows to give, and nodes to go on with at a depth."""
-        stack: list[Row | tuple[int, int]] = [(root, 0) for root in reversed(self._reach.roots)]
         folds = self._folds if folding else {}
+        stack: list[Row | tuple[int, int]] = [(root, 0) for root in reversed(self._shown_roots(unfolded, folds))]
         while stack:
             top = stack.pop()
             if isinstance(top, Row):
@@ -90,7 +120,7 @@ class Tree:
                 yield Row(FOLD, depth, number, (FOLD, number, 0), fold=fold, opened=opened)
                 if not opened:
                     following = self._main.get(fold.nodes[-1])
-                    if following is not None:
+                    if following is not None and not fold.whole:
                         stack.append((following, depth))
                     continue
             following = self._main.get(number)
@@ -112,25 +142,32 @@ class Tree:
                 if self.parent[one] == number:
                     stack.append((one, depth + 1))
                 else:
-                    below = folding and self._position[one] > self._position[number]
+                    below = (number, one) in self._below
                     stack.append(Row(LINK, depth + 1, one, (LINK, number, one), below=below))
 
-    def _find_folds(self) -> dict[int, Fold]:
-        """The repetitions along every line, by the first node that they hide."""
-        marks = self._marks()
+    def _shown_roots(self, unfolded: Collection[int], folds: Mapping[int, Fold]) -> list[int]:
+        """The roots without those that a closed repetition of whole graphs hides behind its first."""
+        whole = [fold for first, fold in folds.items() if fold.whole and first not in unfolded]
+        hidden = {root for fold in whole for root in fold.nodes[1:]}
+        return [root for root in self._reach.roots if root not in hidden]
+
+    def _find_folds(self) -> tuple[dict[int, Fold], dict[int, list[int]]]:
+        """The repetitions along every line and of whole graphs, by what they hide first; and where a node is hidden."""
+        marks, lines = self._marks()
         folds: dict[int, Fold] = {}
-        self._hidden_in: dict[int, list[int]] = {}
-        for head in self._heads():
-            line = self._line(head)
-            for found in repeats([marks[one] for one in line]):
-                first = line[found.start + found.period]
-                if first in folds:
+        hidden_in: dict[int, list[int]] = {}
+        rows = [(self._line(head), marks, False) for head in self._heads()]
+        for row, reading, whole in [(list(self._reach.roots), lines, True), *rows]:
+            for found in repeats([reading[one] for one in row]):
+                first = row[found.start + found.period]
+                if first in folds or (whole and found.period > 1):
                     continue
-                hidden = tuple(line[found.start + found.period : found.end])
-                folds[first] = Fold(hidden, found.period, found.times)
+                hidden = tuple(row[found.start + found.period : found.end])
+                folds[first] = Fold(hidden, found.period, found.times, whole)
                 for one in hidden:
-                    self._hidden_in.setdefault(one, []).append(first)
-        return folds
+                    for inside in self._line(one) if whole else (one,):
+                        hidden_in.setdefault(inside, []).append(first)
+        return folds, hidden_in
 
     def _heads(self) -> Iterator[int]:
         for number in self._reach.order:
@@ -146,8 +183,11 @@ class Tree:
             at = self._main.get(at)
         return line
 
-    def _marks(self) -> dict[int, int]:
-        """A number for each node: the same for nodes that read the same, with all that branches off from them."""
+    def _marks(self) -> tuple[dict[int, int], dict[int, int]]:
+        """A number for each node, the same for those that read the same with all that branches off; and for each line.
+
+        A line is a node and all that goes on from it.
+        """
         numbers: dict[object, int] = {}
         lines: dict[int, int] = {}  # for each node: what the line from it on reads
         marks: dict[int, int] = {}
@@ -164,7 +204,7 @@ class Tree:
             marks[number] = numbers.setdefault(reading, len(numbers))
             rest = self._main.get(number)
             lines[number] = numbers.setdefault((marks[number], None if rest is None else lines[rest]), len(numbers))
-        return marks
+        return marks, lines
 
 
 def _reading(save: Save) -> tuple[object, ...]:

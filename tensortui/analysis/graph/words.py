@@ -13,6 +13,7 @@ from tensortui.model import Coverage, Graph, GraphNode, Tensor
 
 LIMIT = 10_000  # nodes that the agent reads at most: a longer walk is not safe in the target
 _ABOUT = ("graph", "backward")
+_TORN = "the graph was not read to its end: the program freed it meanwhile; r tries it again"
 CHECKPOINT = "torch.utils.checkpoint."
 OFFLOAD = "torch.autograd.graph.save_on_cpu."
 COMPILED = "CompiledFunction"
@@ -23,7 +24,7 @@ def incomplete(graph: Graph, coverage: Coverage) -> list[str]:
     if graph.reasons:
         return list(graph.reasons)
     if not graph.cut:
-        return []
+        return [_TORN] if any(node.cut for node in graph.nodes) else []
     if len(graph.nodes) >= LIMIT:
         return [f"the graph is read up to {len(graph.nodes):,} nodes: it is larger"]
     told = [reason for reason in coverage.reasons if any(word in reason for word in _ABOUT)]

@@ -40,11 +40,14 @@ class Detail:
             self._saved(node, row.save)
         elif row.kind == FOLD and row.fold is not None:
             same = "node" if row.fold.period == 1 else f"{row.fold.period} nodes"
-            whole = format_bytes(self._behind.keeping.of(row.fold.nodes))
+            if row.fold.whole:
+                same = "graph, each with a tensor that keeps it"
+            hidden = self._behind.tree.hidden(row.fold)
+            size = format_bytes(self._behind.keeping.of(hidden))
             self._title(
                 f"{format_count(row.fold.count)} times the same {same}", "the first is above; enter opens the rest"
             )
-            self._field("hidden", f"{format_count(len(row.fold.nodes))} nodes, which saved {whole}")
+            self._field("hidden", f"{format_count(len(hidden))} nodes, which saved {size}")
         elif row.kind in (LEAF, LINK, NODE):
             leaf = self._behind.saves.leaf(node.id)
             if leaf is not None and leaf.tensor is not None:

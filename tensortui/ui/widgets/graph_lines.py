@@ -122,6 +122,8 @@ class GraphLines:
     def _fold(self, fold: Fold) -> Line:
         first = show(self.behind.reach.nodes[fold.nodes[0]].name, self.glyphs)
         times = format_count(fold.count - 1)
+        if fold.whole:
+            return [(f"{self.glyphs.ellipsis} {times} more graphs that read like the one above", "fold")]
         if fold.period == 1:
             return [(f"{self.glyphs.ellipsis} {times} more {first}", "fold")]
         return [(f"{self.glyphs.ellipsis} the same {fold.period} nodes {times} more times, from {first} on", "fold")]
@@ -134,7 +136,7 @@ class GraphLines:
             own, behind = keeping.own(row.node), keeping.behind(row.node)
             return (format_bytes(own) if own else "", "bytes"), (format_bytes(behind) if behind else "", "dim")
         if row.kind == FOLD and row.fold is not None:
-            own = keeping.of(row.fold.nodes)
+            own = keeping.of(self.behind.tree.hidden(row.fold))
             return (format_bytes(own) if own else "", "dim"), none
         save = row.save if row.kind == SAVED else self.behind.saves.leaf(row.node) if row.kind == LEAF else None
         if save is None or save.storage is None:

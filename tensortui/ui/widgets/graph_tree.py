@@ -257,9 +257,8 @@ class GraphTree(ScrollView, can_focus=True):
         behind = self.behind
         if behind is None:
             return
-        folds = {row.node for row in behind.tree.rows() if row.kind == FOLD}
         self._shut = set() if opened else set(behind.reach.order)
-        self._unfolded = folds if opened else set()
+        self._unfolded = set(behind.tree.folds) if opened else set()
         self._rearrange()
 
     def on_click(self, event: Click) -> None:

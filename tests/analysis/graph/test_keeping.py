@@ -23,6 +23,7 @@ def test_a_storage_that_two_nodes_saved_counts_once_and_above_both(graphs):
     found = keeping(graphs)
     assert (found.saved_bytes, found.kept_bytes, found.storages) == (107, 107, 2)
     assert [found.own(number) for number in (1, 2, 3, 4)] == [0, 100, 107, 0]
+    assert (found.of([1, 2, 3]), found.of([1])) == (107, 0)
     assert [found.behind(number) for number in (1, 2, 3, 4)] == [107, 0, 7, 0]
 
 

@@ -123,6 +123,32 @@ def test_the_way_to_a_hidden_node(graphs):
     assert one.way_to(1) == (set(), set())
 
 
+def test_graphs_that_pile_up_are_folded_to_the_first(graphs):
+    """A list of losses that nobody detached: each keeps its graph, which ends in the same weight."""
+    for root in range(1, 21):
+        graphs.node(root, 100 + root, name="MeanBackward0")
+        graphs.node(100 + root, 999, name="MmBackward0", saved=[graphs.build.tensor(graphs.build.storage(8))])
+    graphs.leaf(999)
+    one = tree(graphs, *range(1, 21))
+    shown = [
+        "node 1",
+        "node 101",
+        "  saved 101",
+        "leaf 999",
+        "node 2",
+        "node 102",
+        "  saved 102",
+        "  link 999",
+        "fold 3",
+    ]
+    rows = one.rows()
+    assert drawn(rows) == shown
+    assert (rows[-1].fold.whole, rows[-1].fold.count) == (True, 19)
+    assert sorted(one.hidden(rows[-1].fold)) == [*range(3, 21), *range(103, 121)]
+    assert drawn(one.rows(unfolded={3}))[8:13] == ["fold 3", "node 3", "node 103", "  saved 103", "  link 999"]
+    assert one.way_to(115) == (set(), {3})
+
+
 def test_ten_thousand_nodes_need_no_recursion(graphs):
     for number in range(1, 10_000):
         graphs.node(number, number + 1, name=f"N{number * number % 7}")
@@ -159,8 +185,14 @@ def test_every_node_stands_once_and_every_edge_shows(edges, roots, closed):
     sample = Sample(1, 0.0, Process(1))
     reach = Reach(graph)
     one = Tree(reach, Saves(reach, sample, Accounts(sample)))
-    hidden = {row.key[1] for row in one.rows() if row.kind == FOLD}
-    rows = one.rows(unfolded=hidden)
+    folded = one.rows()
+    for row in folded:
+        if row.fold is not None:
+            assert not {other.node for other in folded} - {row.node} & set(one.hidden(row.fold))
+    hidden = [number for row in folded if row.fold is not None for number in one.hidden(row.fold)]
+    seen = [row.node for row in folded if row.kind in (NODE, LEAF)]
+    assert sorted(seen + hidden) == sorted(reach.order)
+    rows = one.rows(unfolded=one.folds)
     standing = [row.node for row in rows if row.kind in (NODE, LEAF)]
     assert sorted(standing) == sorted(reach.order)
     links = {(row.key[1], row.key[2]) for row in rows if row.kind == LINK}
