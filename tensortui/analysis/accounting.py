@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from types import MappingProxyType
 
+from tensortui.analysis.changes import unlike
 from tensortui.analysis.overlaps import Overlaps
 from tensortui.model import BACKINGS, CATEGORIES, CATEGORY_RANK, Sample, Storage, Tensor
 from tensortui.model.strided import MAX_MASK_BITS, PACKED, extent, intervals, itemsize, mask, range_mask, union
@@ -84,8 +85,8 @@ class Accounts:
             touched: Iterable[int] = chain(change.new, change.changed, change.gone)
             dirty = set(change.storages)
         else:
-            touched = _unlike(self._tensors, sample.tensors)
-            dirty = set(_unlike(self._storages, sample.storages))
+            touched = unlike(self._tensors, sample.tensors)
+            dirty = set(unlike(self._storages, sample.storages))
         before, after = self._tensors, sample.tensors
         left: dict[int, set[int]] = {}
         joined: dict[int, list[int]] = {}
@@ -301,9 +302,3 @@ def _same_place(old: Tensor, new: Tensor) -> bool:
         and old.dtype == new.dtype
         and old.flags == new.flags
     )
-
-
-def _unlike(before: Mapping[int, object], after: Mapping[int, object]) -> list[int]:
-    ids = [number for number, record in after.items() if before.get(number) is not record]
-    ids.extend(number for number in before if number not in after)
-    return ids

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 
 from tensortui.analysis.accounting import Accounts
 from tensortui.analysis.findings import Finding, find
+from tensortui.analysis.growth import Growth
 from tensortui.errors import TensortuiError
 from tensortui.model import LIVE, Change, Ended, Sample
 from tensortui.sources.protocol import Source
@@ -37,6 +38,7 @@ class Feed:
         self._clock = clock
         self._change: Change | None = None  # since the sample last taken
         self._frozen = False
+        self._growth = Growth()
 
     async def read(self) -> None:
         """Follow the source to its end. Whatever goes wrong becomes the reason of the end, said on the screen."""
@@ -61,13 +63,17 @@ class Feed:
             sample = self.sample
             if sample is not None and sample is not self.judged and sample.phase == LIVE:
                 begun = time.perf_counter()
-                self.findings = await asyncio.to_thread(find, sample, self.accounts.frozen())
+                self.findings = await asyncio.to_thread(self._judge, sample, self.accounts.frozen())
                 self.judged = sample
                 await asyncio.sleep(max(JUDGE_SECONDS, JUDGE_FACTOR * (time.perf_counter() - begun)))
             elif self.ended is not None:
                 return
             else:
                 await self._news.wait()
+
+    def _judge(self, sample: Sample, accounts: Accounts) -> Sequence[Finding]:
+        self._growth.update(sample)
+        return find(sample, accounts, growth=self._growth)
 
     def held(self, now: float) -> str:
         """What holds the program up, where samples are late and that is known; "" otherwise."""

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from tensortui.analysis.accounting import Accounts
 from tensortui.analysis.findings import Thresholds, find
+from tensortui.analysis.growth import Growth
 from tensortui.model import Graph, GraphNode, SavedTensor
 
 MIB = 1 << 20
@@ -169,3 +170,19 @@ def test_the_gravest_come_first_and_no_kind_floods_the_list(build):
     result = found(build, per_kind=3)
     assert [finding.kind for finding in result] == ["retained-storage"] * 3 + ["expanded"]
     assert [finding.evidence["bytes"] for finding in result[:3]] == [11 * MIB, 10 * MIB, 9 * MIB]
+
+
+def test_what_grows_is_told_and_all_that_the_graph_saved_as_one(build):
+    growth = Growth()
+    for second in range(30):
+        build.tensor(None, (), name=f"losses[{second}]", grad_fn="MeanBackward0")
+        for node in ("Mm", "Pow"):
+            build.tensor(None, (2,), name=f"self saved by {node}Backward0", category="saved", python=False)
+        sample = replace(build.sample(), taken_at=1000.0 + second)
+        growth.update(sample)
+    found = find(sample, Accounts(sample), growth=growth)
+    assert kinds(found) == [("growth", "warning")] * 2
+    saved, losses = found
+    assert losses.title.startswith("losses[*] grows: 21 tensors, 84 B more in 21 s")
+    assert saved.title.startswith("what the autograd graph saved, in 2 groups, grows: 42 tensors, 336 B more in 21 s")
+    assert {build.tensors[tid].names[0] for tid in losses.tensors} == {"losses[27]", "losses[28]", "losses[29]"}

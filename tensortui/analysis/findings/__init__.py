@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 
 from tensortui.analysis.accounting import Accounts
-from tensortui.analysis.findings import autograd, memory, parameters
+from tensortui.analysis.findings import autograd, growing, memory, parameters
 from tensortui.analysis.findings.finding import SEVERITIES, Facts, Finding, Thresholds
+from tensortui.analysis.growth import Growth
 from tensortui.model import Graph, Sample
 
 RULES = (
     autograd.stale_saves,
     autograd.kept_graphs,
+    growing.growth,
     memory.retained,
     parameters.overlap,
     memory.freed,
@@ -22,10 +24,19 @@ _RANK = {severity: rank for rank, severity in enumerate(SEVERITIES)}
 
 
 def find(
-    sample: Sample, accounts: Accounts, graph: Graph | None = None, thresholds: Thresholds | None = None
+    sample: Sample,
+    accounts: Accounts,
+    graph: Graph | None = None,
+    thresholds: Thresholds | None = None,
+    growth: Growth | None = None,
 ) -> list[Finding]:
-    """Every finding, the gravest and largest first; of each kind no more than `thresholds.per_kind`."""
-    facts = Facts(sample, accounts, graph, thresholds or Thresholds())
+    """Every finding, the gravest and largest first; of each kind no more than `thresholds.per_kind`.
+
+    What needs the `graph`, or the `growth` up to this sample, is only found where that is given.
+    """
+    thresholds = thresholds or Thresholds()
+    grown = growth.grown(thresholds.grown_count) if growth is not None else ()
+    facts = Facts(sample, accounts, graph, thresholds, grown)
     found = [finding for rule in RULES for finding in rule(facts)]
     found.sort(key=lambda finding: (_RANK[finding.severity], -int(finding.evidence.get("bytes") or 0)))
     told: dict[str, int] = defaultdict(int)

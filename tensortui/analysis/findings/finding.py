@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tensortui.analysis.accounting import Account, Accounts
+from tensortui.analysis.growth import Grown
 from tensortui.analysis.text import safe
 from tensortui.model import Graph, Sample, Tensor
 
@@ -35,6 +36,7 @@ class Thresholds:
     expanded_bytes: int = 64 << 20  # what an expanded tensor would take if it were copied
     expanded_factor: int = 16  # and how many times its real size that is
     kept_steps: int = 4  # graphs of one kind behind one sum, or in one container
+    grown_count: int = 8  # so many tensors of a group more, over all the time compared
     per_kind: int = 50  # the largest ones are told
 
     def retains(self, account: Account) -> bool:
@@ -52,6 +54,7 @@ class Facts(NamedTuple):
     accounts: Accounts
     graph: Graph | None
     thresholds: Thresholds
+    grown: Sequence[Grown] = ()
 
 
 def label(tensor: Tensor) -> str:

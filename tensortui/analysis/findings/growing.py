@@ -1,0 +1,54 @@
+"""Findings about what becomes more with time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tensortui.analysis.findings.finding import Facts, Finding
+from tensortui.analysis.growth import Grown
+from tensortui.analysis.text import safe
+from tensortui.analysis.units import format_bytes
+
+_SAVED = "saved"
+KEEP = "Find what still refers to the old ones; keep numbers, not tensors."
+
+
+def growth(facts: Facts) -> Iterator[Finding]:
+    """A group of tensors that grows without going back; those without names of their own are told as one."""
+    saved = [grown for grown in facts.grown if grown.kind.category == _SAVED]
+    others = [grown for grown in facts.grown if grown.kind.category != _SAVED]
+    nameless = [grown for grown in others if not grown.kind.name]
+    for grown in others:
+        if grown.kind.name:
+            yield _finding(facts, safe(grown.kind.name), [grown], KEEP)
+    if saved:
+        what = f"what the autograd graph saved, in {len(saved)} groups,"
+        yield _finding(facts, what, saved, "Use loss.detach() or loss.item() where a result of a step outlives it.")
+    if nameless:
+        yield _finding(facts, f"the number of tensors without a name, in {len(nameless)} groups,", nameless, KEEP)
+
+
+def _finding(facts: Facts, what: str, groups: Sequence[Grown], advice: str) -> Finding:
+    count = sum(grown.count - grown.count_before for grown in groups)
+    size = sum(grown.bytes - grown.bytes_before for grown in groups)
+    seconds, steps = groups[0].seconds, groups[0].steps
+    rate = f"{count} tensors, {format_bytes(size)} more in {seconds:.0f} s"
+    if steps:
+        rate += f" and {steps} steps ({count / steps:.3g} tensors a step)"
+    tensors = [number for grown in groups for number in grown.tensors if number in facts.sample.tensors]
+    return Finding(
+        "growth",
+        "warning",
+        f"{what} grows: {rate}",
+        tuple(tensors),
+        (),
+        {
+            "groups": [safe(grown.kind.name) for grown in groups[:10]],
+            "holders": sorted({safe(grown.kind.holder) for grown in groups[:10]}),
+            "count": count,
+            "bytes": size,
+            "seconds": seconds,
+            "steps": steps,
+        },
+        advice,
+    )
