@@ -6,13 +6,26 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from tensortui.analysis.graph import Behind, maker_of, words
+from tensortui.analysis.graph import Behind, Reach, maker_of, words
 from tensortui.errors import TensortuiError
 from tensortui.model import SCANNING, WAITING, Graph, Sample, Tensor
 from tensortui.ui.feed import Feed
 
 UPDATE_SECONDS = 2.0
+PAUSES = (0.11, 0.23, 0.37, 0.53)  # seconds before another try, none a multiple of another: steps have a rhythm
+SMALL = 3_000  # nodes up to which another try is cheap
 UPDATE_FACTOR = 20  # so many times as long as looking at the graph took, it is not looked at again
+
+
+def spent(graph: Graph) -> bool:
+    """Whether a backward has released all that these nodes had saved."""
+    return any(node.freed for node in graph.nodes) and not any(node.saved and not node.freed for node in graph.nodes)
+
+
+def behind(graph: Graph, root: int) -> Graph:
+    """The part of a graph that is behind one node."""
+    reach = Reach(graph, [root])
+    return Graph((root,), tuple(reach.nodes[number] for number in reach.order))
 
 
 class Reading:
@@ -26,7 +39,8 @@ class Reading:
         self.begun = clock()
         self.read_at: float | None = None
         self.problem: tuple[str, str] | None = None  # why there is no graph, and what to do
-        self.substitute = False  # the tensor has gone meanwhile: this is the graph behind one like it
+        self.lost = False  # the tensor was gone when the graph was read
+        self.substitute = False  # and this is the graph behind one like it
         self.gone = 0  # tensors of the graph that are no more
         self._feed = feed
         self._clock = clock
@@ -83,7 +97,14 @@ class Reading:
         graph = await self._feed.source.graph([tensor.id, *reversed(others)])
         if maker_of(graph, tensor.id) is None:
             # A step of a fast loop is over before it is asked about: what lives now is known to the target alone.
-            return await self._feed.source.graph(None)
+            graph = await self._feed.source.graph(None)
+            for pause in PAUSES:
+                # Who waits for the end of a backward finds what it has released: another moment may be in a forward.
+                if len(graph.nodes) > SMALL or not spent(graph):
+                    break
+                await asyncio.sleep(pause)
+                again = await self._feed.source.graph(None)
+                graph = again if again.nodes else graph
         return graph
 
     def _find_root(self, graph: Graph) -> int | None:
@@ -92,9 +113,13 @@ class Reading:
         if tensor is None or tensor.grad_fn is None:
             return None
         root = maker_of(graph, tensor.id)
+        self.lost = root is None
         if root is None:
             roots = set(graph.roots)
-            root = next((node.id for node in graph.nodes if node.id in roots and node.name == tensor.grad_fn), None)
+            alike = [node.id for node in graph.nodes if node.id in roots and node.name == tensor.grad_fn]
+            if not spent(graph):  # what is behind one that a backward has been through is of less interest
+                alike = [one for one in alike if not spent(behind(graph, one))]
+            root = next(iter(alike), None)
             self.substitute = root is not None
         self.all = root is None
         return root

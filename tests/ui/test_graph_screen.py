@@ -240,11 +240,32 @@ async def test_a_tensor_that_has_gone_is_replaced_by_the_newest_of_its_kind_and_
     sample, graph, loss = training_graph()
     nodes = tuple(replace(node, tensors=tuple(one for one in node.tensors if one != loss)) for node in graph.nodes)
     async with opened(sample, replace(graph, nodes=nodes), loss) as it:
-        assert it.source.asked[1:] == [None]
+        assert it.source.asked[1:] == [None]  # once: what was read holds something
         assert "▲! loss was gone when the graph was read: this is the newest graph that ends in NllLossBackward0" in (
             it.text_of("#notice")
         )
         assert "NllLossBackward0" in it.rows()[1] or "saved_tensors" in it.here()
+
+
+async def test_what_was_read_right_after_a_backward_is_read_again_at_other_moments() -> None:
+    sample, graph, loss = training_graph()
+
+    def without_loss(node: GraphNode) -> GraphNode:
+        return replace(node, tensors=tuple(one for one in node.tensors if one != loss))
+
+    half = replace(graph, nodes=tuple(map(without_loss, graph.nodes[:-5])), roots=(graph.nodes[-6].id,))
+    spent = replace(graph, nodes=tuple(replace(without_loss(node), saved=(), freed=bool(node.saved))
+                                       for node in graph.nodes))  # fmt: skip
+    async with opened(sample, spent, loss, wait=False) as it:
+        it.source.answers = [spent, spent, spent, half]
+        it.source.may.set()
+        await it.settled()
+        assert it.source.asked[1:] == [None, None, None]
+        assert it.text_of("#notice").startswith(
+            "▲! loss was gone when the graph was read: this is every graph that lived"
+        )
+        await it.press("g")
+        assert "SwishBackward" in it.rows()[1]
 
 
 async def test_a_step_that_is_over_is_shown_as_it_was_read() -> None:

@@ -81,12 +81,10 @@ def notices(reading: Reading, behind: Behind, glyphs: Glyphs) -> list[Piece]:
     if reading.gone:
         gone = f"{_count(reading.gone, 'tensor')} of it {'is' if reading.gone == 1 else 'are'} gone"
         said.append((f"{gone}: this graph is no more, or was released; r reads what is there now", "bold $warning"))
-    if reading.substitute and reading.tensor is not None:
-        name = name_text(reading.tensor).partition(" @ ")[0]
-        text = (
-            f"{name} was gone when the graph was read: this is the newest graph that ends in {reading.tensor.grad_fn}"
-        )
-        said.append((text, "$warning"))
+    if reading.lost and reading.tensor is not None:
+        name, kind = name_text(reading.tensor).partition(" @ ")[0], reading.tensor.grad_fn
+        what = f"the newest graph that ends in {kind}" if reading.substitute else "every graph that lived then"
+        said.append((f"{name} was gone when the graph was read: this is {what}", "$warning"))
     if reading.tensor is not None and reading.all and reading.tensor.grad_fn is None:
         name, count = name_text(reading.tensor), len(behind.saves.savers(reading.tensor))
         who = "no node" if not count else "1 node" if count == 1 else f"{count} nodes"
