@@ -21,7 +21,6 @@ DTYPE_ALIASES = {
     "cdouble": "complex128",
     "chalf": "complex32",
 }
-_QUANTISED = ("qint", "quint")
 
 
 def dtype_of(name: str) -> str | None:
@@ -36,8 +35,6 @@ def view_dtype(place: Place, dtype: str) -> Outcome:
         raise LayoutError(f"the bytes of a {place.lazy[0]} tensor are not its values: resolve_{place.lazy[0]}() first")
     if dtype == place.dtype:
         return view(place)
-    if any(name.startswith(_QUANTISED) for name in (dtype, place.dtype)):
-        raise LayoutError("quantised dtypes have no view of another dtype: int_repr() copies the integers")
     old, new = place.itemsize, itemsize(dtype) or 1
     if old == new:
         return view(replace(place, dtype=dtype))
@@ -82,9 +79,9 @@ def to(
 ) -> Outcome:
     """`to(dtype)`, `to(device)` and both; `always` is copy=True."""
     new_dtype, new_device = dtype or place.dtype, device or place.device
-    if new_dtype != place.dtype and any(name.startswith(_QUANTISED) for name in (new_dtype, place.dtype)):
+    if new_dtype != place.dtype and (place.quantised or new_dtype.startswith("q")):
         raise LayoutError("quantised dtypes are made by quantize_per_tensor() and left by dequantize()")
-    strides = format_strides(place.shape, memory_format, place.strides)
+    strides = format_strides(place, memory_format)
     kept = memory_format in ("preserve", _suggested(place))
     here = _same_device(place.device, new_device)
     if kept and new_dtype == place.dtype and here and not always:

@@ -35,11 +35,12 @@ def fresh(place: Place, shape: Sequence[int], strides: Sequence[int], **more: st
     return replace(place, shape=tuple(shape), strides=tuple(strides), offset=0, lazy=(), **more)
 
 
-def format_strides(shape: Ints, memory_format: str, strides: Ints | None = None) -> Ints:
-    """The strides of a new tensor in a memory format; preserve looks at `strides`."""
-    if memory_format == "preserve" and strides is not None:
-        return kept_strides(shape, strides)
-    if memory_format == "contiguous":
+def format_strides(place: Place, memory_format: str) -> Ints:
+    """The strides of a copy of a place in a memory format; what is quantised keeps none."""
+    shape = place.shape
+    if memory_format == "preserve" and not place.quantised:
+        return kept_strides(shape, place.strides)
+    if memory_format in ("contiguous", "preserve"):
         return dense_strides(shape)
     order = MEMORY_FORMATS.get(memory_format)
     if order is None:
@@ -53,7 +54,7 @@ def contiguous(place: Place, memory_format: str = "contiguous") -> Outcome:
     """`contiguous(memory_format=...)`."""
     if memory_format == "preserve" and not place.contiguous:
         raise LayoutError("contiguous() keeps no format: that is what clone() and to() do")
-    strides = format_strides(place.shape, memory_format, place.strides)
+    strides = format_strides(place, memory_format)
     if is_contiguous(place.shape, place.strides, MEMORY_FORMATS.get(memory_format)):
         return same(place, "it is that already")
     return copy(place, fresh(place, place.shape, strides))
@@ -61,7 +62,7 @@ def contiguous(place: Place, memory_format: str = "contiguous") -> Outcome:
 
 def clone(place: Place, memory_format: str = "preserve") -> Outcome:
     """`clone(memory_format=...)`."""
-    return copy(place, fresh(place, place.shape, format_strides(place.shape, memory_format, place.strides)))
+    return copy(place, fresh(place, place.shape, format_strides(place, memory_format)))
 
 
 def view_shape(place: Place, sizes: Ints) -> Outcome:

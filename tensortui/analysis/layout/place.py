@@ -59,6 +59,11 @@ class Place:
         return PACKED.get(self.dtype, 1)
 
     @property
+    def quantised(self) -> bool:
+        """Whether its elements are integers that stand for scaled numbers."""
+        return self.dtype.startswith(("qint", "quint"))
+
+    @property
     def numel(self) -> int:
         """How many elements it has."""
         return math.prod(self.shape)

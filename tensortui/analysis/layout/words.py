@@ -145,7 +145,7 @@ def _permuted(place: Place, what: Kind) -> str:
 def details(place: Place) -> tuple[str, ...]:
     """A sentence for each thing that makes a layout what it is, with its numbers; what is contiguous has none."""
     if 0 in place.shape or not place.shape:
-        return tuple(READ_LAZILY[flag] for flag in place.lazy)
+        return _element_words(place)
     what = kind(place)
     lines = []
     order = memory_order(place)
@@ -160,10 +160,17 @@ def details(place: Place) -> tuple[str, ...]:
             f"windows: dim {outer} moves on by {step} along dim {inner}, which is {place.shape[inner]:,} long,"
             f" so neighbours share {place.shape[inner] - step:,}"
         )
-    lines.extend(READ_LAZILY[flag] for flag in place.lazy)
+    return (*lines, *_element_words(place))
+
+
+def _element_words(place: Place) -> tuple[str, ...]:
+    """What an element is, where that is not one number as it lies in memory."""
+    lines = [READ_LAZILY[flag] for flag in place.lazy]
+    if place.quantised:
+        lines.append("quantised: an element is an integer that stands for scale * (integer - zero point)")
     if place.packed > 1:
         lines.append(f"{place.packed} elements share a byte along the last dimension")
-    elif place.dtype.startswith("float4") or place.dtype.startswith("bits"):
+    elif place.dtype.startswith(("float4", "bits1x", "bits2x", "bits4x")):
         lines.append(f"an element of {place.dtype} is a byte that holds several numbers")
     return tuple(lines)
 

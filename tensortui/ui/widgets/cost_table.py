@@ -35,7 +35,7 @@ def usual(place: Place) -> list[str]:
     out.append("to(float32)" if place.dtype in ("bfloat16", "float16") else "to(bfloat16)")
     out.append("cpu()" if place.device.startswith("cuda") else "to(cuda)")
     out.append("clone()")
-    return [text for text in out if not (place.dtype.startswith(("qint", "quint")) and text.startswith("to("))]
+    return [text for text in out if not (place.quantised and text.startswith("to("))]
 
 
 def bytes_words(outcome: Outcome, room: int) -> str:

@@ -20,7 +20,6 @@ from tensortui.ui.markup import Piece, content
 
 LEAST_CELLS = 24
 TICKS = 4
-TOP = 1  # the line with the storage's size, and the scale
 
 
 def marks(glyphs: Glyphs) -> dict[str, str]:

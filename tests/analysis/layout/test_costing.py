@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from places import place_of
-from strided_tensors import any_tensors, as_strided
+from strided_tensors import any_tensors, as_strided, strided_tensors
 
 from tensortui.analysis.layout import COPY, IMPOSSIBLE, SAME, VIEW, LayoutError, Place, cost
 
@@ -157,6 +157,40 @@ def test_operations_do_what_torch_does(data):
         wide = torch.zeros(size, dtype=getattr(torch, dtype))
         tensor = wide.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
     check(tensor, data.draw(operations(tensor), label="operation"))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_tensors_that_are_conjugated_or_negated_when_read_are_no_exception(data):
+    place = data.draw(strided_tensors(max_dims=4, max_size=4, max_stride=12), label="place")
+    tensor = as_strided(*place, torch.complex64)
+    tensor = data.draw(st.sampled_from((torch.conj, torch._neg_view, lambda t: torch._neg_view(t.conj()))))(tensor)
+    check(tensor, data.draw(operations(tensor), label="operation"))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "view(-1)",
+        "t().view(-1)",
+        "reshape(2, 6)",
+        "t().reshape(-1)",
+        "t().contiguous()",
+        "t().clone()",
+        "t().to('cpu', copy=True)",
+        "expand(2, -1, -1)",
+        "view(torch.int8)",
+        "view(torch.float32)",
+        "to(torch.float32)",
+    ],
+)
+def test_quantised_tensors_lie_like_others(text):
+    tensor = torch.quantize_per_tensor(torch.zeros(3, 4), 1.0, 0, torch.qint8)
+    if text.startswith("t()."):
+        tensor, text = tensor.t(), text.removeprefix("t().")
+    check(tensor, text)
 
 
 XT = Place((32, 64), (1, 32))

@@ -112,7 +112,10 @@ def test_what_was_done_is_what_is_said(make, line, more):
 def test_what_reading_does_to_the_values_is_said():
     assert any("conjugate" in line for line in details(place_of(torch.zeros(2, dtype=torch.complex64).conj())))
     assert any("negative" in line for line in details(Place((2,), (1,), lazy=("neg",))))
-    assert details(Place((4, 4), (4, 1), dtype="quint4x2")) == ("2 elements share a byte along the last dimension",)
+    packed = details(Place((4, 4), (4, 1), dtype="quint4x2"))
+    assert packed[0].startswith("quantised") and packed[1] == "2 elements share a byte along the last dimension"
+    assert "several numbers" in details(Place((), (), dtype="float4_e2m1fn_x2"))[0]
+    assert details(Place((4,), (1,), dtype="bits8")) == ()
 
 
 def record(shape, strides, dtype="float16", category="activation", device="cuda:0"):
