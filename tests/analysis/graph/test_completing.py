@@ -23,7 +23,7 @@ def test_a_step_that_is_over_is_counted_with_what_the_program_holds(graphs):
     """A view of a weight that still lives, and an activation whose memory another tensor uses by now."""
     build = graphs.build
     weight = build.tensor(build.storage(64, address=0x1000), shape=(4, 4), name="fc.weight", category="parameter")
-    build.tensor(build.storage(32, address=0x2000), shape=(8,), name="x @ step()", category="input")
+    build.tensor(build.storage(32, address=0x2000), shape=(8,), name="w.grad", category="gradient")
     sample = build.sample()
     like = sample.tensors[weight]
     view = replace(like, id=901, storage=-1, names=(), flags=("view",), category="saved", python=False, version=None)

@@ -42,6 +42,15 @@ def test_the_longest_way_goes_on_at_the_same_depth(graphs):
     assert [row.opened for row in rows if row.kind != SAVED] == [None, True, None, None, None, None, None, None]
 
 
+def test_of_two_ways_that_are_as_long_the_last_goes_on(graphs):
+    graphs.node(1, 2, 3)
+    graphs.node(2, 4)
+    graphs.node(3, 5)
+    graphs.leaf(4)
+    graphs.leaf(5)
+    assert drawn(tree(graphs).rows()) == ["node 1", "  node 2", "  leaf 4", "node 3", "leaf 5"]
+
+
 def test_a_residual_connection_is_a_link_and_carries_nothing_away(graphs):
     graphs.node(1, 2, 4, name="AddBackward0")
     graphs.node(2, 3)

@@ -104,9 +104,13 @@ def test_writes_under_another_counter_go_unnoticed(graphs):
     kept = graphs.build.tensor(storage, version=0, name="h")
     graphs.build.tensor(storage, version=0, name="v", flags=("view",))
     data = graphs.build.tensor(storage, version=5, name="d")
-    graphs.node(1, saved=[saved(kept, 0, 0)])
+    other = graphs.build.storage(16)
+    written = graphs.build.tensor(other, version=2, name="g")
+    graphs.build.tensor(other, version=0, name="never written through")
+    graphs.node(1, saved=[saved(kept, 0, 0), saved(written, 2, 2)])
     saves = graphs.saves()
-    (save,) = saves
+    save, fine = saves
+    assert unnoticed(fine, saves) == []
     assert [tensor.id for tensor in unnoticed(save, saves)] == [data]
     tensors = saves.sample.tensors
     assert [tensor.names for tensor in sharers(tensors.values(), tensors[kept])] == [("v",)]
