@@ -19,7 +19,7 @@ from tensortui.sources import endings, messages
 from tensortui.sources.tables import Tables
 from tensortui.version import VERSION
 from tensortui.wire.frames import Decoder, Header, WireError, encode
-from tensortui.wire.messages import PROTOCOLS, WATCH_LIMIT
+from tensortui.wire.messages import PROTOCOLS, ROOTS_LIMIT, WATCH_LIMIT
 
 READ_SIZE = 256 << 10
 MAX_PATH = 107  # what sockaddr_un holds
@@ -82,6 +82,7 @@ class LiveSource:
         self._news = asyncio.Event()
         self._greeted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._sending = asyncio.Lock()
+        self._writer: asyncio.Task[None] | None = None
         self._reader: asyncio.Task[None] | None = None
         self._bye: Ended | None = None
         self._exiting = False
@@ -148,10 +149,17 @@ class LiveSource:
         return sample
 
     async def graph(self, roots: Iterable[int] | None = None) -> Graph:
-        """The autograd graph behind `roots` (None: behind every tensor that has a grad_fn)."""
+        """The autograd graph behind `roots` (None: behind every tensor that has a grad_fn).
+
+        Beyond the limit of the protocol the rest of them is left out, and the graph says so.
+        """
         wanted = None if roots is None else list(roots)
-        graph = await self._ask({"t": "graph", "roots": wanted, "limit": GRAPH_LIMIT})
+        asked = wanted if wanted is None else wanted[:ROOTS_LIMIT]
+        graph = await self._ask({"t": "graph", "roots": asked, "limit": GRAPH_LIMIT})
         assert isinstance(graph, Graph)
+        if wanted is not None and len(wanted) > ROOTS_LIMIT:
+            reason = f"The graph was read behind {ROOTS_LIMIT:,} of {len(wanted):,} tensors."
+            graph = replace(graph, cut=True, reasons=(*graph.reasons, reason))
         return graph
 
     def held(self) -> str:
@@ -165,6 +173,8 @@ class LiveSource:
             self._reader.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._reader
+        if self._writer is not None:
+            await asyncio.wait([self._writer])
         self._watch.close()
         self._sock.close()
 
@@ -195,13 +205,29 @@ class LiveSource:
             self._graphs.pop(request, None)
 
     async def _send(self, header: Header) -> None:
+        frame = encode(header)
+        await self._sending.acquire()
         if self.ended is not None:
+            self._sending.release()
             raise self._over()
-        async with self._sending:
-            try:
-                await asyncio.get_running_loop().sock_sendall(self._sock, encode(header))
-            except OSError:
+        # A frame that has begun is sent to its end, also where whoever asked for it is cancelled meanwhile: half of
+        # one would spoil all that follow. Those that wait for their turn have sent nothing and just go.
+        self._writer = writer = asyncio.create_task(asyncio.get_running_loop().sock_sendall(self._sock, frame))
+        writer.add_done_callback(self._sent)
+        try:
+            await asyncio.shield(writer)
+        except OSError:
+            raise self._over() from None
+        except asyncio.CancelledError:
+            if writer.cancelled():  # the connection ended
                 raise self._over() from None
+            raise
+
+    def _sent(self, writer: asyncio.Task[None]) -> None:
+        self._writer = None
+        self._sending.release()
+        if not writer.cancelled():
+            writer.exception()  # whoever waits gets it; nobody may be waiting
 
     def _over(self) -> TensortuiError:
         reason = self.ended.reason if self.ended is not None else "the agent closed the connection"
@@ -319,6 +345,8 @@ class LiveSource:
         if self.ended is not None:
             return
         self.ended = ended
+        if self._writer is not None:
+            self._writer.cancel()  # nobody may be reading any more
         error = error or self._over()
         for future in (self._greeted, *self._waiting.values()):
             if not future.done():

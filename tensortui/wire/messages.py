@@ -21,7 +21,7 @@ Client to server:
     subscribe {interval: seconds|null}   null pauses
     watch    {ids: [...]} at most WATCH_LIMIT: read these first in each sample
     refresh  {request}: read everything anew, then a sample that carries the request
-    graph    {request, roots: [ids]|null, limit}
+    graph    {request, roots: [ids]|null, limit}: at most ROOTS_LIMIT roots
     detach   {request?, if_alone?}: end the agent; with if_alone only where no other viewer is connected, else `failed`
 
 A request's name is null, a number or at most 200 characters; ids and numbers are int64. The agent ends the connection
@@ -32,6 +32,7 @@ from typing import Any, Dict, Tuple
 
 PROTOCOLS = (1, 1)  # lowest and highest that this version speaks
 WATCH_LIMIT = 512
+ROOTS_LIMIT = 3000  # ids of int64 have up to 20 characters: with them a header is under the 64 KiB that an agent reads
 NONE = -(1 << 63)  # the int64 that stands for null
 
 # model.CATEGORIES and model.BACKINGS, in their order (a test compares): what the agent sends are indices into these.
