@@ -13,17 +13,17 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
-from tensortui.analysis.graph import Behind, Save, words
-from tensortui.analysis.text import shorten
-from tensortui.analysis.units import format_age, format_bytes, format_count
+from tensortui.analysis.graph import Save
+from tensortui.analysis.units import format_age
 from tensortui.model import Tensor
 from tensortui.ui.columns import name_text
 from tensortui.ui.feed import Feed
 from tensortui.ui.glyphs import Glyphs
 from tensortui.ui.lines import show
-from tensortui.ui.markup import Piece, content, spread
+from tensortui.ui.markup import Piece, content
 from tensortui.ui.reading import Reading
 from tensortui.ui.widgets.graph_detail import Detail
+from tensortui.ui.widgets.graph_head import head, notices
 from tensortui.ui.widgets.graph_tree import GraphTree
 from tensortui.ui.widgets.key_line import KeyLine
 from tensortui.ui.widgets.status_line import TICK_SECONDS, StatusLine
@@ -45,67 +45,6 @@ KEYS = (
     ("C", "close all"),
 )
 PATIENT = 1.0  # seconds after which it is said what the reading waits for
-
-
-def head(reading: Reading, behind: Behind, now: float, room: int, glyphs: Glyphs) -> Content:
-    """Two lines: which graph this is and how old, and what it keeps alive."""
-    tensor = reading.tensor
-    age = format_age(now - (reading.read_at or now))
-    right: list[Piece] = [("read ", "$dim"), (f"{age} ago ", "")]
-    if reading.all or tensor is None:
-        roots = len(behind.reach.roots)
-        left: list[Piece] = [
-            (" every graph", "bold $strong"),
-            (f"  {format_count(roots)} of them", "$dim"),
-        ]
-    else:
-        name = shorten(show(name_text(tensor), glyphs), max(room // 2, 20), ellipsis=glyphs.ellipsis)
-        left = [(f" {name}", "bold $strong"), (f"  {show(tensor.grad_fn or '', glyphs)}", "")]
-    keeping = behind.keeping
-    count = sum(1 for _ in behind.saves)
-    keeps: list[list[Piece]] = [
-        [(" the graph keeps ", ""), (format_bytes(keeping.kept_bytes), "bold $strong"), (" alive by itself", "")],
-        [(f"of {format_bytes(keeping.saved_bytes)} in {_count(count, 'saved tensor')}", "$dim")],
-        [(_count(len(behind.reach.order), "node"), "$dim")],
-    ]
-    return spread([left], [right], room) + "\n" + spread(keeps, [], room)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{format_count(number)} {what}" + ("" if number == 1 else "s")
-
-
-def notices(reading: Reading, behind: Behind, glyphs: Glyphs) -> list[Piece]:
-    """What must be known before anything of it is believed, one line each."""
-    said: list[Piece] = []
-    if reading.gone:
-        gone = f"{_count(reading.gone, 'tensor')} of it {'is' if reading.gone == 1 else 'are'} gone"
-        said.append((f"{gone}: this graph is no more, or was released; r reads what is there now", "bold $warning"))
-    if reading.lost and reading.tensor is not None:
-        name, kind = name_text(reading.tensor).partition(" @ ")[0], reading.tensor.grad_fn
-        what = f"the newest graph that ends in {kind}" if reading.substitute else "every graph that lived then"
-        said.append((f"{name} was gone when the graph was read: this is {what}", "$warning"))
-    if reading.tensor is not None and reading.all and reading.tensor.grad_fn is None:
-        name, count = name_text(reading.tensor), len(behind.saves.savers(reading.tensor))
-        who = "no node" if not count else "1 node" if count == 1 else f"{count} nodes"
-        said.append((f"no operation made {name}: this is every graph; {who} saved it, or what is on its storage", ""))
-    if behind.stale:
-        first = behind.stale[0]
-        text = f"{_count(len(behind.stale), 'saved tensor')} changed since, so that backward will raise (n)"
-        if len(behind.stale) == 1:
-            text = f"{behind.reach.nodes[first.node].name}: {first.saved.name} {words.stale(first)} (n)"
-        said.append((text, "bold $warning"))
-    if freed := words.freed(behind.reach):
-        said.append((freed, "$warning"))
-    if behind.reach.cut or not behind.reach.order:
-        said += [(reason, "$warning") for reason in words.incomplete(behind.graph, behind.sample.coverage)]
-    missing = behind.saves.missing
-    if missing and not reading.gone:
-        said.append((f"{_count(missing, 'saved tensor')} not in the sample yet", "$dim"))
-    return [
-        (f"{glyphs.warn} {show(text, glyphs)}" if "warning" in style else show(text, glyphs), style)
-        for text, style in said
-    ]
 
 
 class GraphScreen(Screen[int | None]):
