@@ -243,7 +243,7 @@ class TensortuiApp(App[None]):
         """Go to a screen by its number."""
         screen = self.screen
         if isinstance(screen, FindingsScreen | GraphScreen | LayoutScreen) and number != self.NUMBERS[type(screen)]:
-            screen.dismiss(screen.look.tid if isinstance(screen, LayoutScreen) else None)
+            screen.dismiss(screen.chosen if isinstance(screen, LayoutScreen) else None)
             if number != 1:
                 self.call_later(self.action_show, number)
         elif number == 2 and isinstance(screen, TensorsScreen):
@@ -256,14 +256,15 @@ class TensortuiApp(App[None]):
 
     def _show_layout(self, screen: TensorsScreen) -> None:
         """The layout of the selected tensor, or of the first one on the selected storage."""
-        tid = screen.any_selected
-        if tid is None:
+        tensor = screen.any_selected
+        if tensor is None:
             self.notify("Select a tensor first: its layout is shown.", markup=False)
         else:
-            self.push_screen(LayoutScreen(tid, screen.feed, self.glyphs, self.clock), self._tensor_chosen)
+            self.push_screen(LayoutScreen(tensor, screen.feed, self.glyphs, self.clock), self._tensor_chosen)
 
     def _tensor_chosen(self, tid: int | None) -> None:
         if tid is not None and isinstance(self.screen, TensorsScreen):
+            self.screen.tick()  # it may have come since the table was covered
             self.screen.go_to(tid)
 
     def action_command_palette(self) -> None:

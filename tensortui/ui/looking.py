@@ -17,50 +17,66 @@ Dims = tuple[int | None, int | None]
 class Look:
     """Follows one tensor from sample to sample; what was seen last stays when the tensor goes."""
 
-    def __init__(self, tid: int) -> None:
-        """Look at a tensor by its id."""
-        self.tid = tid
-        self.tensor: Tensor | None = None
+    def __init__(self, tensor: Tensor) -> None:
+        """Look at a tensor; the first sample taken tells of its storage."""
+        self.tensor = tensor
         self.storage: Storage | None = None
         self.mates: tuple[Tensor, ...] = ()  # all tensors on its storage, this one too, by where they begin
         self._records: tuple[Tensor, ...] = ()  # the same, as the sample has them
         self._drawn: tuple[object, object, Ribbon] | None = None
         self.live_bytes: int | None = None  # of the storage, that any tensor reaches
         self.gone = False
+        self.heir: Tensor | None = None  # what goes by its name since it is gone
         self.place: Place | None = None
         self.why_not = ""  # why there is no place
         self.index: tuple[int, ...] = ()  # of the element under the cursor
         self.dims: Dims = (None, None)
+        self._begin()
 
-    def choose(self, tid: int) -> None:
-        """Look at another tensor; the next sample taken tells of it."""
-        self.tid = tid
-        self.tensor = None
+    @property
+    def tid(self) -> int:
+        """The tensor's id."""
+        return self.tensor.id
+
+    def choose(self, tensor: Tensor) -> None:
+        """Look at another tensor, from its first element on; the next sample taken tells of its storage."""
+        self.tensor, self.storage, self.mates, self._records, self.gone, self.heir = tensor, None, (), (), False, None
+        self._begin()
+
+    def _begin(self) -> None:
+        dims = len(self.tensor.shape or ())
+        self.index = (0,) * dims
+        self.dims = last_two(dims)
+        self._place()
+
+    def _place(self) -> None:
+        try:
+            self.place, self.why_not = Place.of(self.tensor), ""
+        except LayoutError as error:
+            self.place, self.why_not = None, str(error)
 
     def take(self, sample: Sample, accounts: Accounts) -> bool:
         """Move on to a sample; returns whether anything that is shown differs."""
         tensor = sample.tensors.get(self.tid)
         if tensor is None:
-            changed, self.gone = not self.gone, True
-            return changed
+            before = self.gone, self.heir
+            self.gone, self.heir = True, _heir(self.tensor, sample)
+            return before != (self.gone, self.heir)
         storage = sample.storages.get(tensor.storage) if tensor.storage is not None else None
         account = accounts.account(tensor.storage) if tensor.storage is not None else None
         ids = account.tensors if account is not None else (self.tid,)
         records = tuple(filter(None, map(sample.tensors.get, ids)))
         if (self.tensor, self.storage, self._records, self.gone) == (tensor, storage, records, False):
             return False
-        moved = self.tensor is None or (self.tensor.shape, self.tensor.strides) != (tensor.shape, tensor.strides)
+        moved = (self.tensor.shape, self.tensor.strides) != (tensor.shape, tensor.strides)
         self.tensor, self.storage, self._records, self.gone = tensor, storage, records, False
         self.mates = tuple(sorted(records, key=_begins))
         self.live_bytes = account.live_bytes if account is not None else None
-        try:
-            self.place, self.why_not = Place.of(tensor), ""
-        except LayoutError as error:
-            self.place, self.why_not = None, str(error)
+        self.heir = None
         if moved:
-            dims = len(tensor.shape or ())
-            self.index = (0,) * dims
-            self.dims = last_two(dims)
+            self._begin()
+        else:
+            self._place()
         return True
 
     @property
@@ -106,12 +122,12 @@ class Look:
             pairs = [*reversed(pairs), *((two, one) for one, two in reversed(pairs))]
             self.dims = pairs[(pairs.index(self.dims) + 1) % len(pairs)]
 
-    def neighbour(self, step: int) -> int | None:
+    def neighbour(self, step: int) -> Tensor | None:
         """The next tensor on the storage; None where there is no other."""
         ids = [mate.id for mate in self.mates]
         if len(ids) < 2 or self.tid not in ids:
             return None
-        return ids[(ids.index(self.tid) + step) % len(ids)]
+        return self.mates[(ids.index(self.tid) + step) % len(ids)]
 
     def ribbon(self, width: int, shown: tuple[int, ...]) -> Ribbon | None:
         """The storage in `width` cells; None where its size is not known, or nothing."""
@@ -124,6 +140,12 @@ class Look:
                 places[NOBODY] = None  # those left out may lie anywhere
             self._drawn = self.mates, what, ribbon(self.storage.bytes, places, width, shown)
         return self._drawn[2]
+
+
+def _heir(tensor: Tensor, sample: Sample) -> Tensor | None:
+    """The tensor that goes by the name of one that is gone, as what a loop makes anew does."""
+    name = tensor.names[0] if tensor.names else None
+    return next((other for other in sample.tensors.values() if name in other.names), None) if name else None
 
 
 def place_of(tensor: Tensor) -> Place | None:

@@ -33,7 +33,7 @@ def layouts() -> Sample:
 
 def look_at(tid: int, index: tuple[int, ...] | None = None, sample: Sample | None = None) -> Look:
     sample = sample or layouts()
-    look = Look(tid)
+    look = Look(sample.tensors[tid])
     assert look.take(sample, Accounts(sample))
     if index is not None:
         look.go(index)

@@ -148,6 +148,21 @@ async def test_it_follows_the_program_and_says_when_the_tensor_is_gone() -> None
         await it.until(lambda: isinstance(it.app.screen, TensorsScreen))
 
 
+async def test_what_has_the_name_of_a_tensor_that_is_gone_is_a_key_away() -> None:
+    async with looking(ROW) as (it, screen):
+        before = layouts()
+        await it.press("n")
+        assert screen.look.tid == ROW
+        new = tensor(60, before.tensors[ROW].storage, ["row"], (8, 8), device="cpu", strides=(1, 8))
+        await give(it, screen, after(before, new=[new], gone=[ROW]))
+        assert "the tensor is gone: n shows the one that has its name now" in said(screen, "head")
+        await it.press("n")
+        assert screen.look.tid == 60 and "gone" not in said(screen, "head") and "(8, 8)" in said(screen, "head")
+        await it.press("escape")
+        await it.until(lambda: isinstance(it.app.screen, TensorsScreen))
+        assert it.tree.selected is not None and it.tree.selected.id == 60
+
+
 async def test_a_neighbour_that_comes_is_drawn() -> None:
     async with looking(ROW) as (it, screen):
         before = layouts()

@@ -15,6 +15,7 @@ from textual.widgets import Input, Static
 
 from tensortui.analysis.layout import LayoutError, element
 from tensortui.analysis.layout.asking import parse
+from tensortui.model import Tensor
 from tensortui.ui.feed import Feed
 from tensortui.ui.glyphs import Glyphs
 from tensortui.ui.lines import show
@@ -137,15 +138,16 @@ class LayoutScreen(Screen[int | None]):
             key_display="[",
             tooltip="tensor before it on this storage",
         ),
+        Binding("n", "heir", "Its name", show=False, id="layout.heir", tooltip="if it is gone: what has its name now"),
         Binding("escape", "back", "Back", show=False, id="layout.back", tooltip="back to the tensors"),
     ]
 
     app: TensortuiApp
 
-    def __init__(self, tid: int, feed: Feed, glyphs: Glyphs, clock: Callable[[], float]) -> None:
-        """Look at tensor `tid` of `feed`."""
+    def __init__(self, tensor: Tensor, feed: Feed, glyphs: Glyphs, clock: Callable[[], float]) -> None:
+        """Look at a tensor of `feed`."""
         super().__init__()
-        self.look = Look(tid)
+        self.look = Look(tensor)
         self._feed = feed
         self._glyphs = glyphs
         self._clock = clock
@@ -322,15 +324,28 @@ class LayoutScreen(Screen[int | None]):
 
     def action_mate(self, step: int) -> None:
         """Look at another tensor on the same storage."""
-        tid = self.look.neighbour(step)
-        if tid is None:
+        tensor = self.look.neighbour(step)
+        if tensor is None:
             self.notify("No other tensor lies on this storage.", markup=False)
-            return
+        else:
+            self._choose(tensor)
+
+    def action_heir(self) -> None:
+        """Where the tensor is gone, look at the one that has its name now."""
+        if self.look.heir is not None:
+            self._choose(self.look.heir)
+
+    def _choose(self, tensor: Tensor) -> None:
         self._forget()
-        self.look.choose(tid)
+        self.look.choose(tensor)
         self._take()
         self.paint()
 
+    @property
+    def chosen(self) -> int | None:
+        """The tensor to go back to; None where it is gone."""
+        return None if self.look.gone else self.look.tid
+
     def action_back(self) -> None:
         """Back to the table, on the tensor that was looked at."""
-        self.dismiss(self.look.tid)
+        self.dismiss(self.chosen)

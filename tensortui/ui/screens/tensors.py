@@ -17,7 +17,7 @@ from textual.widgets import Input, Static
 
 from tensortui.analysis.filtering import Filter, FilterError, parse
 from tensortui.errors import TensortuiError
-from tensortui.model import LIVE
+from tensortui.model import LIVE, Tensor
 from tensortui.ui.feed import Feed
 from tensortui.ui.glyphs import Glyphs
 from tensortui.ui.groups import GROUP_MODES
@@ -418,13 +418,13 @@ class TensorsScreen(Screen[None]):
         self._output.follow()
 
     @property
-    def any_selected(self) -> int | None:
+    def any_selected(self) -> Tensor | None:
         """The selected tensor, or the first one on the selected storage."""
         tensor, storage = self.tree_view.selected, self.tree_view.storage
         if tensor is not None or storage is None:
-            return tensor.id if tensor is not None else None
+            return tensor
         account = self.rows.accounts.account(storage.id)
-        return account.tensors[0] if account is not None and account.tensors else None
+        return self.rows.tensor(account.tensors[0]) if account is not None and account.tensors else None
 
     def go_to(self, tid: int) -> None:
         """Put the cursor on a tensor; a filter that leaves it out is cleared."""

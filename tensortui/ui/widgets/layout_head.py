@@ -18,8 +18,6 @@ from tensortui.ui.markup import Piece, content, spread
 def about(look: Look, room: int, glyphs: Glyphs) -> list[Piece]:
     """What there is to say under the headline, the most pressing first, in lines of `room` cells."""
     tensor = look.tensor
-    if tensor is None:
-        return []
     said: list[Piece] = []
     if look.storage is not None and (words := retained(tensor, look.storage, look.live_bytes)):
         said.append((words, ""))
@@ -37,8 +35,6 @@ def about(look: Look, room: int, glyphs: Glyphs) -> list[Piece]:
 def head_content(look: Look, lines: int, room: int, glyphs: Glyphs) -> Content:
     """Name and numbers on one line, the layout on the next, and `lines` more about it."""
     tensor = look.tensor
-    if tensor is None:
-        return content([(f" {glyphs.gone} the tensor is gone\n", "bold $error")])
     name = shorten(show(name_text(tensor), glyphs), max(room // 3, 20), ellipsis=glyphs.ellipsis)
     glyph = glyphs.category.get(tensor.category, "?")
     groups: list[list[Piece]] = [
@@ -53,9 +49,8 @@ def head_content(look: Look, lines: int, room: int, glyphs: Glyphs) -> Content:
     what = headline(look.place) if look.place is not None else look.why_not
     out: list[Content] = [line, _cut(what, "bold", room, glyphs)]
     if look.gone:
-        out.insert(
-            0, _cut(f"{glyphs.gone} the tensor is gone: this is from its last sample", "bold $error", room, glyphs)
-        )
+        more = "n shows the one that has its name now" if look.heir is not None else "this is from its last sample"
+        out.insert(0, _cut(f"{glyphs.gone} the tensor is gone: {more}", "bold $error", room, glyphs))
     out += [content([piece]) for piece in about(look, room, glyphs)[:lines]]
     return Content("\n").join(out)
 
