@@ -59,6 +59,7 @@ class Filter:
 
     text: str
     predicates: tuple[Predicate, ...]
+    by_name: bool = False  # whether a term asks for a name: what has none cannot pass it
 
     def __bool__(self) -> bool:
         """Whether it can leave anything out."""
@@ -82,7 +83,15 @@ class Filter:
 
 def parse(text: str) -> Filter:
     """Parse a filter; raises FilterError with one line that says what is wrong."""
-    return Filter(text, tuple(_term(token) for token in _TOKEN.findall(_SPACED.sub(r"\1\2\3\4", text))))
+    tokens = _TOKEN.findall(_SPACED.sub(r"\1\2\3\4", text))
+    return Filter(text, tuple(map(_term, tokens)), any(map(_asks_for_a_name, tokens)))
+
+
+def _asks_for_a_name(token: str) -> bool:
+    if token.startswith("-"):
+        return False
+    match = None if token.startswith('"') else _TERM.fullmatch(token)
+    return match is None or (match["field"] or "").lower() == "name"
 
 
 def _term(token: str) -> Predicate:

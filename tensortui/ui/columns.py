@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tensortui.analysis.text import natural
+from tensortui.analysis.text import natural, safe
+from tensortui.analysis.text import width as cells
 from tensortui.analysis.units import format_bytes, format_number
 from tensortui.model import CATEGORY_RANK, Storage, Tensor
 from tensortui.ui.glyphs import Glyphs
@@ -63,7 +64,12 @@ def names_text(tensor: Tensor, glyphs: Glyphs) -> str:
 def more_names(tensor: Tensor, glyphs: Glyphs) -> str:
     """How many other names a tensor goes by, to stand behind the first."""
     more = len(tensor.names) - 1
-    return f"  {glyphs.equals} {more} more" if more > 0 else ""
+    return f"  {glyphs.equals} {names_count(more)}" if more > 0 else ""
+
+
+def names_count(more: int) -> str:
+    """1 more name, 3 more names."""
+    return "1 more name" if more == 1 else f"{more} more names"
 
 
 def dims_text(dims: tuple[int, ...] | None) -> str:
@@ -158,10 +164,11 @@ def storage_width(bar: int) -> int:
     return 4 + 10 + 1 + bar + (7 if bar >= BAR_WITH_SHARE else 0)
 
 
-def lay_out(width: int, pan: int = 0, chosen: Sequence[str] = ()) -> Layout:
+def lay_out(width: int, pan: int = 0, chosen: Sequence[str] = (), needs: Mapping[str, int] | None = None) -> Layout:
     """Choose the columns for a line of `width` cells: of those `chosen`, in that order, else of all.
 
-    `pan` leaves out that many columns after the name.
+    `pan` leaves out that many columns after the name. `needs` are the cells that columns fill in what is shown: what
+    they leave goes to the name. It does not decide which columns there are, so that none comes and goes with a sample.
     """
     bar = BAR_WITH_SHARE if width >= 175 else 8 if width >= 110 else 5
     least = MIN_NAME_WIDE if width >= 110 else MIN_NAME
@@ -173,10 +180,21 @@ def lay_out(width: int, pan: int = 0, chosen: Sequence[str] = ()) -> Layout:
     while len(columns) > 1 and taken + least + sum(c.width + GAP for c in columns) > width:
         # Chosen or panned: what is at the left was asked for, so the right gives way. Else the least important does.
         columns.remove(columns[-1] if pan or chosen else max(columns, key=lambda c: c.priority))
+    if needs is not None:
+        columns = [replace(c, width=min(c.width, max(len(c.title), needs.get(c.key, 0)))) for c in columns]
     name = max(width - taken - sum(c.width + GAP for c in columns), 8)
     shown = {column.key for column in columns}
     hidden = tuple(column for column in COLUMNS[1:] if column.key not in shown)
     return Layout(width, bar, name, tuple(columns), hidden)
+
+
+def needs_of(tensors: Iterable[Tensor], glyphs: Glyphs) -> dict[str, int]:
+    """The cells that each column fills for these tensors."""
+    needs = dict.fromkeys(BY_KEY, 0)
+    for tensor in tensors:
+        for column in COLUMNS[1:]:
+            needs[column.key] = max(needs[column.key], cells(safe(column.text(tensor, glyphs))))
+    return needs
 
 
 def storage_bytes(storage: Storage | None) -> int:

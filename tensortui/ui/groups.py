@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -93,6 +94,19 @@ class Groups:
             return storage_bytes(self.storage(key))
         held = {t.storage for tid in self.members.get(key, ()) if (t := self.tensor(tid)) is not None}
         return self.accounts.bytes_of(sid for sid in held if sid is not None)
+
+    def shares_storages(self, key: Key) -> bool:
+        """Whether a storage counts in this group and in another one of the table, so that they add up to too much."""
+        tensors = (tensor for tid in self.members.get(key, ()) if (tensor := self.tensor(tid)) is not None)
+        own = Counter(tensor.storage for tensor in tensors if tensor.storage is not None)
+        for storage, count in own.items():
+            account = self.accounts.account(storage)
+            if account is None or len(account.tensors) == count or account.backing == "none":
+                continue
+            mates = (mate for tid in account.tensors if (mate := self.tensor(tid)) is not None)
+            if any((other := self.key_of(mate)) != key and other in self.members for mate in mates):
+                return True
+        return False
 
     def _remember(self, before: Sample, ghosts: Collection[Tensor]) -> None:
         """Know the ghosts, tensors of the sample `before`, and what they lay on."""

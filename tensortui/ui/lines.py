@@ -79,8 +79,11 @@ class Lines:
             return words
         if sample.phase != LIVE:
             return f"{words}; the first scan goes on, more tensors and names are to come"
+        wanted = self.rows.view.filter
+        if wanted is None or not wanted.by_name:
+            return words
         unnamed = sum(not tensor.names for tensor in sample.tensors.values())
-        return f"{words}; {tensors_text(unnamed)} without a name, or not named yet" if unnamed else words
+        return f"{words}; {tensors_text(unnamed)} could not be asked, having no name (yet)" if unnamed else words
 
     # -- the parts of a line
 
@@ -124,7 +127,7 @@ class Lines:
         count = f"{together} x " if together else ""
         more = more_names(tensor, self.glyphs)
         if more and width(name_text(tensor)) + len(more) > cells - len(lead):
-            more = f" {self.glyphs.equals}{len(tensor.names) - 1}"
+            more = f" +{len(tensor.names) - 1} name{'' if len(tensor.names) == 2 else 's'}"
         room = cells - len(lead) - len(count) - len(more)
         name = shorten(show(name_text(tensor), self.glyphs), room, ellipsis=self.glyphs.ellipsis)
         left = room - width(name) - 2
@@ -156,6 +159,8 @@ class Lines:
             glyph = f"{self.glyphs.category[key]} " if key in self.glyphs.category else ""
             style = key if key in self.glyphs.category else "name"
             words = f"{tensors_text(len(members))}, on {short_share(share)} of all bytes"
+            if self.rows.shares_storages(key):
+                words += "; some storages are in other groups too"
             pieces += [(glyph + show(str(key), self.glyphs), style), (f"   {words}", "dim")]
             return self._filled(pieces, layout)
         storage = self.rows.storage(key)

@@ -35,7 +35,7 @@ def mates_of(tensor: Tensor, rows: Rows) -> list[Tensor]:
 
 
 def relation(tensor: Tensor, rows: Rows) -> str:
-    """ "view of weight", "base of row, held by it alone"; "" where there is nothing to say, or it is not certain."""
+    """ "view of weight", "base held only by row"; "" where there is nothing to say, or it is not certain."""
     mates = mates_of(tensor, rows)
     if "view" in tensor.flags:
         # A storage may hold tensors that are no views of each other (an nn.Parameter over another tensor).
@@ -49,7 +49,7 @@ def relation(tensor: Tensor, rows: Rows) -> str:
     if not views or (len(views) < len(mates) and not alone):
         return ""
     if len(views) > 1:
-        return f"base of {len(views)} views" + (", held by them alone" if alone else "")
+        return f"base {'held only by its' if alone else 'of'} {len(views)} views"
     (view,) = views
     name = view.names[0].partition(" @ ")[0] if view.names else f"#{view.id}"
-    return f"base of {name}" + (", held by it alone" if alone else "")
+    return f"base {'held only by' if alone else 'of'} {name}"

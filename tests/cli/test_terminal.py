@@ -171,7 +171,7 @@ def test_with_no_color_no_colour_is_sent(terminal: Terminal, trainer: subprocess
     for pattern, key in (
         ("model.weight", "i"), ("what it is", "?"), ("help: ", "Escape"), ("what it is", "c"),
         ("show or hide", "Escape"), (r"requires_grad|what it is *$", "C-p"), ("a command, or a part", "Escape"),
-        ("what it is *$", "2"), ("enter go to the tensor", "q"), (r"^[^ ]*[$#] *$", "exit"),
+        ("what it is *$", "6"), ("enter go to the tensor", "q"), (r"^[^ ]*[$#] *$", "exit"),
     ):  # fmt: skip
         terminal.wait_for(pattern)
         terminal.press(key)

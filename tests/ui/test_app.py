@@ -133,6 +133,15 @@ async def test_the_status_counts_findings_and_their_screen_leads_to_the_tensor()
         await it.until(lambda: it.tree.selected is not None and it.tree.selected.names[0].startswith("row @"))
 
 
+async def test_no_findings_says_what_was_not_looked_at() -> None:
+    async with driven(many(3)) as it:
+        await it.until(lambda: it.app.feed is not None and it.app.feed.judged is not None)
+        assert "costs the program 0.3 %" in it.status()
+        await it.press("6")
+        said = str(it.app.screen.query_one("#none", Static).content)
+        assert said.startswith("no findings\n") and "not the autograd graphs" in said and "snapshot PID --graph" in said
+
+
 async def test_no_key_waits_for_a_large_table_to_be_arranged() -> None:
     async with driven(many(5000)) as it:
         await it.until(lambda: not it.tree.busy)

@@ -7,11 +7,13 @@ from dataclasses import replace
 from ui_data import HOSTILE, Build, hostile, training
 
 from tensortui.analysis.accounting import Accounts, Totals
+from tensortui.analysis.filtering import parse
 from tensortui.analysis.findings import find
 from tensortui.analysis.text import width
-from tensortui.model import Sample
-from tensortui.ui.columns import COLUMNS, lay_out
+from tensortui.model import CATEGORIES, Sample
+from tensortui.ui.columns import COLUMNS, lay_out, needs_of
 from tensortui.ui.glyphs import ASCII, UNICODE, Glyphs, ascii_only
+from tensortui.ui.groups import View
 from tensortui.ui.lines import Lines, storage_warning
 from tensortui.ui.rows import Rows
 from tensortui.ui.widgets.output_pane import plain_lines
@@ -59,10 +61,10 @@ def test_the_base_that_a_view_keeps_is_not_counted_as_a_view() -> None:
     b.add((), (4096, 4096), device="cpu", storage=held, flags=("base-only",))
     b.add("row", (4096,), device="cpu", storage=held, flags=("view",))
     header, base, view = drawn(b.sample(), 120)
-    assert header.endswith("kept by a view of 16.00 KiB") and " base of row, held by it alone " in base
+    assert header.endswith("kept by a view of 16.00 KiB") and " base held only by row " in base
 
     assert ", one a view  " in header and " └ row  view of (4096, 4096) " in view
-    assert "base of row, held" in drawn(b.sample(), 80)[1] and " ` row  view of (" in drawn(b.sample(), 80, ASCII)[2]
+    assert "base held only by" in drawn(b.sample(), 80)[1] and " ` row  view of (" in drawn(b.sample(), 80, ASCII)[2]
 
 
 def test_views_are_told_from_what_they_are_views_of() -> None:
@@ -79,6 +81,34 @@ def test_views_are_told_from_what_they_are_views_of() -> None:
     ]
     b.add("p", (32, 32), storage=shared)  # another tensor over the same memory: whose views they are is not certain
     assert not any("view of" in line or "base of" in line for line in drawn(b.sample(), 160)[1:])
+
+
+def test_other_names_are_said_to_be_names() -> None:
+    b = Build()
+    b.add(["model.embed.weight", "model.head.weight"], (32, 32))
+    b.add(["model.decoder.embeddings.word.weight", "a", "b"], (32, 16))
+    first, second = drawn(b.sample(), 160)
+    assert " model.embed.weight  = 1 more name " in first and " +2 names " in second
+
+
+def test_a_group_says_that_its_storages_count_in_others_too() -> None:
+    b = Build()
+    shared = b.storage(4096)
+    b.add("w", (32, 32), category="parameter", storage=shared)
+    b.add("v", (32,), category="activation", storage=shared)
+    b.add("x", (64,), category="input")
+    rows = rows_of(b.sample())
+    for _ in rows.change(View(group_by="category"), False):
+        pass
+    draw, layout = Lines(rows, UNICODE), lay_out(120)
+    said = {rows.key_at(row): "".join(text for text, _ in draw.row(row, layout)) for row in rows.order}
+    assert {key for key, line in said.items() if "some storages are in other groups too" in line} == {
+        "parameter",
+        "activation",
+    }
+    for _ in rows.change(View(group_by="category", filter=parse("category:parameter,input")), False):
+        pass
+    assert not any(rows.shares_storages(key) for key in rows.keys)
 
 
 def saved_views(count: int) -> Sample:
@@ -141,6 +171,18 @@ def test_wide_terminals_show_every_column_and_narrow_ones_what_matters() -> None
     assert lay_out(200).hidden == ()
     assert [column.key for column in lay_out(79).columns] == ["shape", "dtype", "bytes", "category"]
     assert [column.key for column in lay_out(80, pan=4).columns][:2] == ["distinct", "strides"]
+
+
+def test_what_columns_do_not_fill_goes_to_the_name() -> None:
+    b = Build()
+    b.add("model.layers.0.attention.query.weight", (64, 64), device="cpu")
+    needs = needs_of(b.sample().tensors.values(), UNICODE)
+    wide, fitted = lay_out(160), lay_out(160, needs=needs)
+    assert [each.key for each in fitted.columns] == [each.key for each in wide.columns]
+    assert {each.key: each.width for each in fitted.columns}["grad_fn"] == len("grad_fn")
+    assert fitted.name >= wide.name + 20
+    taken = fitted.storage + fitted.name + sum(each.width + 1 for each in fitted.columns)
+    assert taken == wide.storage + wide.name + sum(each.width + 1 for each in wide.columns)
 
 
 def test_a_sorted_column_shows_its_arrow_however_narrow_it_is() -> None:
@@ -213,6 +255,16 @@ def test_the_totals_give_way_from_the_right() -> None:
     assert lines(Totals(1, 1, 5), UNICODE, 80).plain.startswith(" 1 tensor on 1 storage, 5 B")
     first, second = lines(totals, UNICODE, 64).plain.split("\n")
     assert "cpu" not in first and "… 1 more" in first and "more" not in second
+
+
+def test_the_legend_is_in_the_order_of_the_strip_and_leaves_out_the_smallest() -> None:
+    sizes = {"parameter": 2 << 20, "gradient": 1 << 10, "other": 5 << 20, "activation": 3 << 20}
+    for room in (74, 80, 120, 160):
+        second = lines(Totals(9, 9, 1 << 24, sizes, {}, {}), UNICODE, room).plain.split("\n")[1]
+        told = [word for word in second.split() if word in sizes]
+        assert told == [name for name in CATEGORIES if name in told] and width(second) <= room
+        assert ("gradient" in told) == (room > 100) and {"parameter", "activation", "other"} <= set(told)
+        assert ("… 1 more" in second) == ("gradient" not in told)
 
 
 def test_output_is_shown_as_a_terminal_would_leave_it() -> None:

@@ -152,10 +152,15 @@ async def test_a_step_of_the_optimizer_marks_nothing() -> None:
 
 
 async def test_a_filter_that_nothing_passes_says_so() -> None:
-    for phase, words in (("live", "4 tensors without a name"), ("scanning", "more tensors and names are to come")):
+    for phase, words in (
+        ("live", "4 tensors could not be asked, having no name"),
+        ("scanning", "more tensors and names are to come"),
+    ):
         async with driven(replace(training(), phase=phase, progress=0.4)) as it:
             it.screen.set_filter("name~nothing_like_it")
             assert "no tensor passes this filter: esc clears it" in it.lines()[2] and words in it.lines()[2]
+            it.screen.set_filter("version>1000")
+            assert "no tensor passes" in it.lines()[2] and "having no name" not in it.lines()[2]
             await it.press("escape")
             assert "no tensor passes" not in "".join(it.lines())
 
@@ -198,6 +203,17 @@ async def test_the_details_say_what_is_a_view_of_what_and_what_the_finding_says(
         text = " ".join(str(it.screen.query_one(Inspector).query_one(Static).content).split())
         assert "view of logits @ step() train.py:52" in text
         assert "is_leaf no the result of an operation" in text
+
+
+async def test_the_details_say_first_who_holds_a_base_and_wrap_what_is_long() -> None:
+    b = Build()
+    held = b.storage(64 << 20, "cpu")
+    b.add((), (4096, 4096), device="cpu", storage=held, flags=("base-only",))
+    b.add("trainer.a_long_way.to_the.sample_of_the_epoch", (4096,), device="cpu", storage=held, flags=("view",))
+    async with driven(b.sample(), size=(160, 45)) as it:
+        await it.press("down", "i")
+        lines = str(it.screen.query_one(Inspector).query_one(Static).content).split("\n")
+        assert lines[2:4] == [" base held only by trainer.a_long_way.to_the.", " sample_of_the_epoch"]
 
 
 async def test_rows_of_tensors_that_are_gone_do_not_pile_up_while_samples_keep_coming() -> None:
@@ -261,6 +277,30 @@ async def test_enter_on_a_tensor_shows_its_details() -> None:
     async with driven(training(), size=(80, 24)) as it:
         await it.press("enter")
         assert it.screen.query_one(Inspector).display
+
+
+async def test_names_have_the_room_that_columns_leave_and_the_table_does_not_jump_with_samples() -> None:
+    b = Build()
+    for kind in ("exp_avg", "exp_avg_sq"):
+        for block in range(3):
+            for part in ("query", "value"):
+                b.add(f"{kind} of model.encoder.blocks.{block}.attention.{part}.weight", (64, 64), category="optimizer")
+    sample = b.sample()
+    made = tensor(900, None, ["out"], (64, 64), grad_fn="AddmmBackward0")
+    async with driven(sample, size=(160, 45)) as it:
+        names = [line[it.lines()[0].index("name") :].split("(")[0] for line in it.lines()[1:13]]
+        assert len(set(names)) == 12 and not any("…" in name for name in names)
+        narrow = it.lines()[0]
+        sample = after(sample, new=[made])
+        await it.give(sample)
+        wide = it.lines()[0]
+        assert wide.index("shape") < narrow.index("shape") and "AddmmBackward0" in "".join(it.lines())
+        await it.give(after(sample, gone=[900], seconds=9))
+        it.clock.now += 9
+        it.screen.tick()
+        assert it.lines()[0] == wide
+        await it.press("b", "b", "b", "b")
+        assert it.lines()[0] == narrow
 
 
 async def test_pausing_asks_the_source_for_nothing_more() -> None:
@@ -362,7 +402,7 @@ async def test_without_tensors_the_screen_says_why(phase: str, words: str) -> No
 async def test_incomplete_coverage_is_said_with_its_reasons() -> None:
     sample = replace(training(), coverage=Coverage(False, ("gc.freeze() hides 120 objects",)))
     async with driven(sample) as it:
-        assert "▲! incomplete, press w" in it.status()
+        assert "▲! not all seen, press w" in it.status()
         await it.press("w")
         assert "gc.freeze() hides 120 objects" in it.notes()
 

@@ -21,7 +21,7 @@ WHAT = {
     "dtype": "what an element is",
     "device": "where it lies",
     "bytes": "elements times the size of one",
-    "distinct": "the same, each address once",
+    "distinct": "bytes, each address counted once",
     "strides": "steps to the next index",
     "offset": "elements before the first one",
     "version": "in-place changes so far",

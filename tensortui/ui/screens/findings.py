@@ -34,6 +34,11 @@ WORD = 9  # the longest severity, and its sign
 KIND = 18
 WIDE = 100
 TENSORS = 6
+NONE = """no findings
+
+the tensors and storages of the newest sample were looked through,
+not the autograd graphs behind them, which may keep memory too:
+press 3 on a tensor, or look with `tensortui snapshot PID --graph`"""
 
 
 def kind_cells(room: int) -> int:
@@ -44,11 +49,11 @@ def kind_cells(room: int) -> int:
 def heading(room: int, glyphs: Glyphs) -> Content:
     """The column titles."""
     lead = len(glyphs.warn) + 1
-    return content([(f" {pad('how grave', lead + WORD)}{pad('kind', kind_cells(room))}what", "$dim")])
+    return content([(f" {pad('severity', lead + WORD)}{pad('kind', kind_cells(room))}what", "$dim")])
 
 
 def line(finding: Finding, room: int, glyphs: Glyphs) -> Content:
-    """The line of one finding: how grave it is, its kind, its title."""
+    """The line of one finding: its severity, its kind, its title."""
     sign = " " * len(glyphs.warn) if finding.severity == "note" else glyphs.warn
     kind = kind_cells(room)
     title = fit(show(finding.title, glyphs), max(room - len(sign) - WORD - kind - 2, 10), glyphs)
@@ -160,8 +165,7 @@ class FindingsScreen(Screen[int | None]):
         self._shown = found = self._feed.findings
         self._tabs.tell(found)
         self.set_class(not found, "-none")
-        words = "nothing to tell of: the newest sample was looked at" if self._feed.judged is not None else "looking"
-        self.query_one("#none", Static).update(words)
+        self.query_one("#none", Static).update(NONE if self._feed.judged is not None else "looking")
         self.query_one("#heading", Static).update(heading(self.size.width, self._glyphs))
         listing.clear_options()
         listing.add_options([Option(line(finding, self.size.width, self._glyphs)) for finding in found])

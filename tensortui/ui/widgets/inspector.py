@@ -75,7 +75,8 @@ class Inspection:
         if tensor.id in self._rows.ghosts:
             self._pieces.append((f" {self._glyphs.gone} gone: what follows is from the sample before\n", "$error"))
         if words := relation(tensor, self._rows):
-            self._pieces.append((f" {show(words, self._glyphs)}\n", "bold $strong"))
+            for line in wrap(show(words, self._glyphs), max(self._room - 2, 20)):
+                self._pieces.append((f" {line}\n", "bold $strong"))
         together = len(self._rows.bundles.get(tensor.id, ()))
         if together:
             self._pieces.append((f" {together} of them read the same: enter on the row shows each\n", "$dim"))

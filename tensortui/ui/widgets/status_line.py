@@ -14,6 +14,7 @@ from tensortui.ui.markup import Piece, spread
 
 TICK_SECONDS = 0.25
 NARROW = 100  # below it our own name gives way to what is known of the program
+WIDE = 140  # from it on there is room for whole sentences
 SLOW_AFTER = 5.0  # seconds without a sample after which a live source counts as slow
 
 
@@ -97,14 +98,16 @@ def status(feed: Feed, now: float, glyphs: Glyphs, room: int) -> Content:
     if process.python:
         left.append([("py ", "$dim"), (show(process.python, glyphs), "")])
     if not sample.coverage.complete:
-        right.append([(f"{glyphs.warn} incomplete", "bold $warning"), *press("w")])
+        right.append(
+            [(f"{glyphs.warn} not all {'tensors ' if room >= WIDE else ''}seen", "bold $warning"), *press("w")]
+        )
     if feed.judged is not None:
         right.append(findings(feed, glyphs, room))
     over = sample.cost.share > sample.cost.budget * 1.5
     if feed.ended is None:
         right.append(
             [
-                ("costs it " if room >= NARROW else "cost ", "$dim"),
+                ("costs the program " if room >= NARROW else "cost ", "$dim"),
                 (format_share(sample.cost.share), "bold $warning" if over else ""),
             ]
         )

@@ -19,7 +19,7 @@ from textual.strip import Strip
 from tensortui.analysis.accounting import Accounts
 from tensortui.model import CATEGORIES, Change, Sample, Storage, Tensor
 from tensortui.ui.arranging import Arranging
-from tensortui.ui.columns import BY_KEY, COLUMNS, NAME, lay_out
+from tensortui.ui.columns import BY_KEY, COLUMNS, NAME, lay_out, needs_of
 from tensortui.ui.glyphs import Glyphs
 from tensortui.ui.groups import STORAGE, Group, View
 from tensortui.ui.lines import Lines
@@ -109,6 +109,7 @@ class TensorTree(ScrollView, can_focus=True):
         self.lines = Lines(rows, glyphs)
         self.cursor = 0
         self._layout = lay_out(80)
+        self._needs: dict[str, int] = {}  # the most cells that each column has filled since the view last changed
         self._pan = 0
         self.chosen: tuple[str, ...] = ()
         self._wanted: tuple[str, Any] | None = None  # the row the user chose
@@ -149,6 +150,7 @@ class TensorTree(ScrollView, can_focus=True):
     def look(self, opened: bool | None = None, **view: Any) -> None:
         """Group, sort or filter otherwise, or open or close every group."""
         self._arranging.look(opened, **view)
+        self._needs = {}
         self.refresh(Region(0, 0, self.size.width, 1))  # the mark of the sorted column comes first
         self._work()
 
@@ -209,6 +211,7 @@ class TensorTree(ScrollView, can_focus=True):
         if at is not None and self._top:
             self.scroll_to(y=max(0, at - offset), animate=False, force=True)
         self._hold()
+        self._fit_columns()
         self.refresh()
         self.post_message(self.Highlighted())
 
@@ -296,13 +299,31 @@ class TensorTree(ScrollView, can_focus=True):
 
     def on_resize(self, event: Resize) -> None:
         """Choose the columns for the new width."""
+        self._needs = needs_of(self.visible_tensors(), self.lines.glyphs)
         self._lay_out()
         if not 0 <= self.cursor - self._top < self._body:
             self.scroll_to(y=max(0, self.cursor - self._body + 1), animate=False)
 
     def _lay_out(self) -> None:
-        self._layout = lay_out(max(self.scrollable_content_region.width, 20), self._pan, self.chosen)
+        room = max(self.scrollable_content_region.width, 20)
+        self._layout = lay_out(room, self._pan, self.chosen, self._needs)
         self.refresh()
+
+    def _fit_columns(self) -> None:
+        """Give columns that are short of room for the rows on screen what they need.
+
+        They give nothing back before the view changes: a table that moves with every sample cannot be read.
+        """
+        for key, cells in needs_of(self.visible_tensors(), self.lines.glyphs).items():
+            if cells > self._needs.get(key, 0):
+                self._needs[key] = cells
+        if lay_out(self._layout.width, self._pan, self.chosen, self._needs) != self._layout:
+            self._lay_out()
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Fit the rows that came on screen."""
+        super().watch_scroll_y(old_value, new_value)
+        self._fit_columns()
 
     def _style(self, name: str) -> Style:
         style = self._styles.get(name)

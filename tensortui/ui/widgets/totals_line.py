@@ -15,6 +15,7 @@ from tensortui.ui.lines import BACKING_WORDS, show
 from tensortui.ui.markup import Piece, cells, spread
 
 STRIP = 24
+STRIP_FROM = 110  # cells of a line that has room for it
 
 
 def strip(by_category: Mapping[str, int], cells: int, glyphs: Glyphs) -> list[Piece]:
@@ -52,25 +53,44 @@ def lines(totals: Totals, glyphs: Glyphs, room: int) -> Content:
         [("of it " if at == 0 else "", "$dim"), (format_bytes(size), ""), (f" {BACKING_WORDS[name]}", "$dim")]
         for at, (name, size) in enumerate(inside)
     ]
-    second: list[list[Piece]] = [[(" ", ""), *strip(totals.by_category, STRIP if room >= 110 else 0, glyphs)]]
-    if room < 110:
-        second = []
-    names = sorted((name for name in CATEGORIES if totals.by_category.get(name)), key=lambda n: -totals.by_category[n])
-    for name in names:
+    second: list[list[Piece]] = []
+    if room >= STRIP_FROM:
+        second.append([(" ", ""), *strip(totals.by_category, STRIP, glyphs)])
+    for name in legend(totals.by_category, room - sum(cells(group) + 2 for group in second), glyphs):
         lead = " " if not second else ""
-        second.append(
-            [
-                (f"{lead}{glyphs.category[name]} {name}", f"$cat-{name}"),
-                (f" {format_bytes(totals.by_category[name])}", ""),
-            ]
-        )
-    return _fitted(first, room, glyphs) + "\n" + _fitted(second, room, glyphs)
+        second.append([(lead, ""), *_entry(name, totals.by_category, glyphs)])
+    left_out = sum(totals.by_category.get(name, 0) > 0 for name in CATEGORIES) - len(second) + (room >= STRIP_FROM)
+    if left_out:
+        second.append([(more(left_out, glyphs), "$dim")])
+    return _fitted(first, room, glyphs) + "\n" + spread(second, [], room)
+
+
+def legend(by_category: Mapping[str, int], room: int, glyphs: Glyphs) -> list[str]:
+    """The categories told of in `room` cells: in the order of the strip, the smallest left out where not all fit."""
+    kept = [name for name in CATEGORIES if by_category.get(name, 0) > 0]
+    whole = len(kept)
+    while len(kept) > 1:
+        taken = 1 + sum(cells(_entry(name, by_category, glyphs)) + 2 for name in kept)
+        note = len(more(whole - len(kept), glyphs)) + 2 if len(kept) < whole else 0
+        if taken + note <= room:
+            break
+        kept.remove(min(kept, key=by_category.__getitem__))
+    return kept
+
+
+def _entry(name: str, by_category: Mapping[str, int], glyphs: Glyphs) -> list[Piece]:
+    return [(f"{glyphs.category[name]} {name}", f"$cat-{name}"), (f" {format_bytes(by_category[name])}", "")]
+
+
+def more(count: int, glyphs: Glyphs) -> str:
+    """How many are left out."""
+    return f"{glyphs.ellipsis} {count} more"
 
 
 def _fitted(groups: list[list[Piece]], room: int, glyphs: Glyphs) -> Content:
     """As many groups as fit, and how many do not."""
     for kept in range(len(groups), 0, -1):
-        note = [[(f"{glyphs.ellipsis} {len(groups) - kept} more", "$dim")]] if kept < len(groups) else []
+        note = [[(more(len(groups) - kept, glyphs), "$dim")]] if kept < len(groups) else []
         if sum(cells(group) + 2 for group in (*groups[:kept], *note)) <= room:
             return spread([*groups[:kept], *note], [], room)
     return spread(groups[:1], [], room)
