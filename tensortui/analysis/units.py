@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from decimal import Decimal
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?|\.\d+)\s*([kmgtpe]?)(i?)(b?)", re.IGNORECASE)
@@ -15,6 +17,8 @@ def format_bytes(count: int | None, *, none: str = "n/a") -> str:
         return none
     if abs(count) < 1024:
         return f"{count} B"
+    if abs(count) >= 10_000 << 60:
+        return f"{Decimal(count >> 60):.1e} {_UNITS[-1]}"
     value = float(count)
     for unit in _UNITS:
         # 1023.96 would print as 1024.0: it goes to the next unit.
@@ -28,14 +32,16 @@ def format_number(number: int | None, cells: int, *, none: str = "n/a") -> str:
     """A number in at most `cells` (six or more): exact where it fits, else rounded, as 12.3M."""
     if number is None:
         return none
-    if len(str(number)) <= cells:
+    if -(10 ** (cells - 1)) < number < 10**cells:
         return str(number)
+    if abs(number) >= 10**21:
+        return f"{Decimal(number):.0e}"
     value = float(number)
     for unit in "kMGTPE":
         value /= 1000
         if abs(round(value, 1)) < 1000:
             return f"{value:.1f}{unit}"
-    return f"{number:.0e}"
+    return f"{Decimal(number):.0e}"
 
 
 def format_count(count: int | None, *, none: str = "n/a") -> str:
@@ -70,8 +76,9 @@ def parse_bytes(text: str) -> int | None:
     match = _SIZE.fullmatch(text.strip())
     if match is None:
         return None
-    value, prefix, iec, byte = match.groups()
+    digits, prefix, iec, byte = match.groups()
     if iec and not prefix:
         return None
     base = 1000 if prefix and byte and not iec else 1024
-    return round(float(value) * int(base ** _POWERS[prefix.lower()]))
+    size = float(digits) * float(base ** _POWERS[prefix.lower()])
+    return round(size) if math.isfinite(size) else None

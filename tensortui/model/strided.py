@@ -28,6 +28,20 @@ MEMORY_FORMATS = {"channels_last": (1, 3, 2, 0), "channels_last_3d": (1, 4, 3, 2
 
 MAX_MASK_BITS = 1 << 24  # beyond it, sets of addresses that no closed form describes are not counted
 MAX_INTERVALS = 4096
+_DIMENSION_WORK = 1 << 6  # what comparing two dimensions takes, in bits counted
+
+
+class Work:
+    """How much may still be spent on counting addresses, in bits; what would take more is not counted."""
+
+    def __init__(self, left: int) -> None:
+        """Start with `left`."""
+        self.left = left
+
+    def spend(self, bits: int) -> bool:
+        """Whether there was that much left."""
+        self.left -= bits
+        return self.left >= 0
 
 
 class Layout(NamedTuple):
@@ -140,7 +154,7 @@ def kept_strides(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...
     return dense_strides(shape, order)
 
 
-def distinct_count(shape: Sequence[int], strides: Sequence[int]) -> int | None:
+def distinct_count(shape: Sequence[int], strides: Sequence[int], work: Work | None = None) -> int | None:
     """How many different elements the indices reach: exact, or None where that would take too long.
 
     Repeated addresses come from stride 0 (expand) and from overlapping windows (as_strided, unfold).
@@ -150,7 +164,7 @@ def distinct_count(shape: Sequence[int], strides: Sequence[int]) -> int | None:
     if is_contiguous(shape, strides):
         return math.prod(shape)
     dims = sorted((abs(stride), size) for size, stride in zip(shape, strides, strict=True) if size > 1 and stride)
-    return _count(merged(dims))
+    return _count(merged(dims), work)
 
 
 def merged(dims: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -166,25 +180,27 @@ def merged(dims: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return out
 
 
-def _count(dims: list[tuple[int, int]]) -> int | None:
+def _count(dims: list[tuple[int, int]], work: Work | None) -> int | None:
     if not dims:
         return 1
     if len(dims) == 1:
         return dims[0][1]
+    if work is not None and not work.spend(_DIMENSION_WORK * len(dims) ** 2):
+        return None
     # Where every outer stride is a multiple of one step longer than all that lies inside, the counts multiply.
     reach = 0
     for at in range(1, len(dims)):
         reach += dims[at - 1][0] * (dims[at - 1][1] - 1)
         outer = dims[at:]
         if math.gcd(*(stride for stride, _ in outer)) > reach:
-            inside, outside = _count(dims[:at]), _count(outer)
+            inside, outside = _count(dims[:at], work), _count(outer, work)
             return None if inside is None or outside is None else inside * outside
     unit = math.gcd(*(stride for stride, _ in dims))
     if len(dims) == 2:
         (a, m), (b, n) = ((stride // unit, size) for stride, size in dims)
         return m * n - max(0, m - b) * max(0, n - a)  # (i, j) and (i + b, j - a) are one address
     extent = sum(stride * (size - 1) for stride, size in dims) // unit + 1
-    if extent > MAX_MASK_BITS:
+    if extent > MAX_MASK_BITS or (work is not None and not work.spend(extent)):
         return None
     return _spread(1, [(stride // unit, size) for stride, size in dims]).bit_count()
 
@@ -200,8 +216,10 @@ def _spread(mask: int, dims: Sequence[tuple[int, int]]) -> int:
     return mask
 
 
-def layout(shape: Sequence[int] | None, strides: Sequence[int] | None, dtype: str | None) -> Layout:
-    """Everything that follows from shape, strides and dtype; None where it does not."""
+def layout(
+    shape: Sequence[int] | None, strides: Sequence[int] | None, dtype: str | None, work: Work | None = None
+) -> Layout:
+    """Everything that follows from shape, strides and dtype; None where it does not, or would take more than `work`."""
     if shape is None:
         return Layout(None, None, None, None, ())
     total = byte_count(shape, dtype)
@@ -216,7 +234,7 @@ def layout(shape: Sequence[int] | None, strides: Sequence[int] | None, dtype: st
         flags.append("transposed")
     if any(size > 1 and not stride for size, stride in zip(shape, strides, strict=True)):
         flags.append("expanded")
-    distinct = distinct_count(shape, strides)
+    distinct = distinct_count(shape, strides, work)
     if distinct is not None and distinct < math.prod(size for _, size in real) and 0 not in shape:
         flags.append("overlapping")
     size = itemsize(dtype)

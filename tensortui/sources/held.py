@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tensortui.model import Storage, Tensor
-from tensortui.model.strided import layout
-from tensortui.sources.tables import clean_dims, clean_text, flag_names
+from tensortui.model.strided import Work, layout
+from tensortui.sources.tables import MAX_WORK, clean_dims, clean_shape, clean_text, flag_names
 
 MAX_HELD = 4096  # of one node
 
@@ -18,6 +18,7 @@ class Held:
         """Start empty."""
         self.tensors: dict[int, Tensor] = {}
         self.storages: dict[int, Storage] = {}
+        self._work = Work(MAX_WORK)
         self._known: dict[tuple[str, int, int], int] = {}
 
     def add(self, entries: Any) -> None:
@@ -29,11 +30,11 @@ class Held:
 
     def _tensor(self, entry: list[Any]) -> Tensor | None:
         number, shape, strides, offset, dtype, device, kind, bits, address, size = entry[:10]
-        if not _int(number):
+        if not _int(number) or number < 0:
             return None
         dtype, device, kind = clean_text(dtype), clean_text(device), clean_text(kind)
-        sizes, steps = clean_dims(shape), clean_dims(strides)
-        total, distinct, contiguous, form, own = layout(sizes, steps, dtype)
+        sizes, steps = clean_shape(shape), clean_dims(strides)
+        total, distinct, contiguous, form, own = layout(sizes, steps, dtype, self._work)
         return Tensor(
             number,
             self._storage(device, address, size),

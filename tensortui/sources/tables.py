@@ -6,6 +6,7 @@ makes no sense becomes None, a message that makes no sense raises WireError.
 
 from __future__ import annotations
 
+import math
 import sys
 from array import array
 from collections.abc import Iterable
@@ -14,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tensortui.model import BACKINGS, CATEGORIES, Change, Storage, Tensor
-from tensortui.model.strided import Layout, layout
+from tensortui.model.strided import Layout, Work, layout
 from tensortui.wire.frames import WireError
 from tensortui.wire.messages import COLUMNS, NONE, TENSOR_FLAGS
 
@@ -23,6 +24,8 @@ MAX_ENTRIES = 16_000_000  # dictionary entries since the last reset
 MAX_TEXT = 8192
 MAX_DIMS = 64
 MAX_NAMES = 64
+MAX_WORK = 1 << 26  # spent on the layouts of one batch: four of the most awkward that there can be
+MAX_KNOWN = 1 << 18  # layouts, or sets of flags, that are remembered
 
 _CPP_ONLY = TENSOR_FLAGS.index("cpp-only")
 _FLAGS = {name: 1 << bit for bit, name in enumerate(TENSOR_FLAGS)}
@@ -39,6 +42,7 @@ class Tables:
         self._touched: tuple[set[int], set[int]] = (set(), set())
         self._was_reset = False
         self._taken = 0
+        self._work = Work(MAX_WORK)
         self._forget()
 
     def _forget(self) -> None:
@@ -106,6 +110,7 @@ class Tables:
         self._published = after
         self._touched = (set(), set())
         self._was_reset = False
+        self._work = Work(MAX_WORK)
         return self._taken, MappingProxyType(after[0]), MappingProxyType(after[1]), change
 
     def _own(self, which: int) -> None:
@@ -146,6 +151,8 @@ class Tables:
         shapes, strides, dtypes = value["shape"], value["strides"], value["dtype"]
         layouts = self._layouts
         flags = self._flags
+        if min(number["id"], default=0) < 0 or any(storage < 0 and storage != NONE for storage in number["storage"]):
+            raise WireError("an id below 0")
         out = self._tensors
         touched = self._touched[0]
         keys = zip(cells[4], cells[5], cells[7], strict=True)  # shape, strides, dtype
@@ -160,8 +167,9 @@ class Tables:
         ):  # fmt: skip
             derived = layouts.get(key)
             if derived is None:
-                derived = layout(shapes[at], strides[at], dtypes[at])
-                layouts[key] = derived
+                derived = layout(shapes[at], strides[at], dtypes[at], self._work)
+                if self._work.left >= 0:  # else another batch may have the time
+                    _remember(layouts, key, derived)
             total, distinct, contiguous, form, own = derived
             if size != NONE and size >= 0 and size != total:
                 # The agent's own count: sparse (values and indices), packed or unknown dtypes.
@@ -169,7 +177,8 @@ class Tables:
                 distinct = None if kind != "strided" or distinct is None else min(distinct, size)
             both = flags.get((bits, own))
             if both is None:
-                both = flags[bits, own] = flag_names(bits, own)
+                both = flag_names(bits, own)
+                _remember(flags, (bits, own), both)
             touched.add(tid)
             out[tid] = Tensor(
                 tid,
@@ -196,6 +205,8 @@ class Tables:
             )
 
     def _put_storages(self, cells: list[array[int]]) -> None:
+        if min(cells[0], default=0) < 0:
+            raise WireError("an id below 0")
         devices = self._column("storages", "device", cells[1])
         touched = self._touched[1]
         for number, device, address, size, backing in zip(cells[0], devices, *cells[2:], strict=True):
@@ -208,6 +219,12 @@ class Tables:
                 None if size < 0 else size,
                 BACKINGS[backing] if 0 <= backing < len(BACKINGS) else "memory",
             )
+
+
+def _remember(known: dict[Any, Any], key: Any, value: Any) -> None:
+    if len(known) >= MAX_KNOWN:
+        known.clear()
+    known[key] = value
 
 
 def _differences(
@@ -263,7 +280,7 @@ def clean_names(value: Any) -> tuple[str, ...]:
 
 
 def clean_dims(value: Any) -> tuple[int, ...] | None:
-    """A shape or strides of the peer; None where it is none."""
+    """Sizes or strides of the peer; None where they are none."""
     if not isinstance(value, list) or len(value) > MAX_DIMS:
         return None
     dims = tuple(value)
@@ -272,9 +289,15 @@ def clean_dims(value: Any) -> tuple[int, ...] | None:
     return dims
 
 
+def clean_shape(value: Any) -> tuple[int, ...] | None:
+    """A shape of the peer; None where it is none: PyTorch has no tensor whose elements int64 cannot count."""
+    dims = clean_dims(value)
+    return None if dims is None or math.prod(dims) >= 1 << 63 else dims
+
+
 _CLEAN = {
     **dict.fromkeys(("type", "dtype", "device", "layout", "grad_fn"), clean_text),
     "names": clean_names,
-    "shape": clean_dims,
+    "shape": clean_shape,
     "strides": clean_dims,
 }

@@ -37,6 +37,12 @@ def test_it_comes_with_the_nodes():
     assert list(graph.storages) == [-1]
 
 
+def test_a_shape_or_an_id_that_cannot_be_is_left_out():
+    held = Held()
+    held.add([entry(-7), entry(8, shape=[2**62] * 20, strides=[0] * 20)])
+    assert {number: tensor.shape for number, tensor in held.tensors.items()} == {8: None}
+
+
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=3),
     lambda inner: st.lists(inner, max_size=12),

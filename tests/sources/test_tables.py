@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tensortui.agent.rows import Reader, Table, number
 from tensortui.model import BACKINGS, CATEGORIES, Change, Storage
+from tensortui.model.strided import layout
 from tensortui.sources import tables
 from tensortui.sources.tables import Tables
 from tensortui.wire.frames import Decoder, WireError
@@ -232,6 +233,65 @@ def test_hostile_rows_are_refused_or_read_loosely(table, values, count, cells, t
         assert all(type(size) is int and size >= 0 for size in record.shape or ())
         for text in (record.type, record.dtype, record.device, record.layout, record.grad_fn, *record.names):
             assert text is None or isinstance(text.encode(), bytes)
+
+
+NULL_ROW = dict.fromkeys((name for name, _ in COLUMNS["tensors"]), NONE)
+
+
+def tensor_rows(viewer, *rows, **values):
+    payload = array("q", [cell for row in rows for cell in {**NULL_ROW, **row}.values()]).tobytes()
+    viewer.rows({"table": "tensors", "n": len(rows), "values": values}, payload)
+
+
+@pytest.mark.parametrize("row", [{"id": -1}, {"id": NONE}, {"id": 1, "storage": -1}, {"id": 1, "storage": NONE + 1}])
+def test_a_tensor_with_an_id_below_zero_is_refused(row):
+    viewer = Tables()
+    tensor_rows(viewer, {"id": 1}, {"id": 2, "storage": 0})
+    with pytest.raises(WireError, match="below 0"):
+        tensor_rows(viewer, {"id": 3}, row)
+
+
+@pytest.mark.parametrize("number", [-1, NONE])
+def test_a_storage_with_an_id_below_zero_is_refused(number):
+    with pytest.raises(WireError, match="below 0"):
+        storage_rows(Tables(), (1, 0, 0, 0, 0), (number, 0, 0, 0, 0))
+
+
+def test_a_shape_that_pytorch_could_not_count_is_none():
+    viewer = Tables()
+    shapes = [[2**62] * 20, [2**62, 2], [2**62, 1], [2**62, 2**62, 0]]
+    rows = ({"id": at, "shape": at, "strides": at, "dtype": 0} for at in range(4))
+    tensor_rows(viewer, *rows, shape=shapes, strides=[[0] * len(shape) for shape in shapes], dtype=["float32"])
+    records = viewer.take()[1]
+    assert [records[at].shape for at in range(4)] == [None, None, (2**62, 1), (2**62, 2**62, 0)]
+    assert [records[at].bytes for at in range(4)] == [None, None, 2**64, 0]
+
+
+def test_layouts_that_take_long_to_work_out_are_given_up_until_there_is_time(monkeypatch):
+    monkeypatch.setattr(tables, "MAX_WORK", 5_000)
+    viewer = Tables()
+    shape, windows = [5, 5, 5], [[35 + at, 10, 3] for at in range(20)]  # no closed form counts these
+    rows = [{"id": at, "shape": 0, "strides": at, "dtype": 0} for at in range(20)]
+    tensor_rows(viewer, *rows, shape=[shape], strides=windows, dtype=["uint8"])
+    exact = [layout(shape, strides, "uint8").distinct_bytes for strides in windows]
+    first = [viewer.take()[1][at].distinct_bytes for at in range(20)]
+    told = sum(distinct is not None for distinct in first)
+    assert 0 < told < 20
+    assert first[:told] == exact[:told]
+    for _ in range(20):
+        tensor_rows(viewer, *rows)
+        last = [viewer.take()[1][at].distinct_bytes for at in range(20)]
+    assert last == exact
+
+
+def test_what_is_remembered_of_layouts_has_an_end(monkeypatch):
+    monkeypatch.setattr(tables, "MAX_KNOWN", 10)
+    viewer = Tables()
+    rows = [{"id": at, "shape": at, "strides": at, "dtype": 0, "flags": 1 << at} for at in range(50)]
+    dims = [[at + 1] for at in range(50)]
+    tensor_rows(viewer, *rows, shape=dims, strides=[[1]] * 50, dtype=["uint8"])
+    assert [viewer.take()[1][at].bytes for at in range(50)] == [at + 1 for at in range(50)]
+    assert len(viewer._layouts) <= 10 and len(viewer._flags) <= 10
 
 
 def test_a_table_without_end_is_refused(monkeypatch):
