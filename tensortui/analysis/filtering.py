@@ -44,6 +44,8 @@ _TERM = re.compile(r"(?P<field>[A-Za-z_]\w*)?(?P<op>:|~|>=|<=|>|<|=)(?P<value>.*
 _COMPARE: dict[str, Callable[[int, int], bool]] = {
     ">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le, "=": operator.eq, ":": operator.eq,
 }  # fmt: skip
+_DIGITS = 20  # of the largest id or size
+_SHOWN = 40  # characters of a value in the error about it
 _TRUE, _FALSE = ("true", "yes", "1", "on"), ("false", "no", "0", "off")
 
 
@@ -171,10 +173,10 @@ def _number(get: Callable[[Tensor, Mapping[int, Storage]], int | None], *, size:
             raise FilterError(f"{field}{op}{value}: {field} is a number; use {field}>value")
         if value.lower() == "none" and op in (":", "="):
             return lambda tensor, storages: get(tensor, storages) is None
-        number = parse_bytes(value) if size else int(value) if value.isascii() and value.isdigit() else None
+        number = parse_bytes(value) if size else _whole(value)
         if number is None:
-            kind = "a size such as 10MiB" if size else "a whole number"
-            raise FilterError(f"{field}{op}{value}: {value} is not {kind}")
+            kind = "a size such as 10MiB" if size else f"a whole number of at most {_DIGITS} digits"
+            raise FilterError(f"{field}{op}{_short(value)}: {_short(value)} is not {kind}")
         wanted = number
 
         def predicate(tensor: Tensor, storages: Mapping[int, Storage]) -> bool:
@@ -184,6 +186,15 @@ def _number(get: Callable[[Tensor, Mapping[int, Storage]], int | None], *, size:
         return predicate
 
     return make
+
+
+def _whole(text: str) -> int | None:
+    """The number that `text` is; None where it is none, or one that no field can be."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _DIGITS else None
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
 
 
 def _boolean(get: Callable[[Tensor], bool | None]) -> _Maker:
@@ -208,10 +219,12 @@ def _shape(field: str, op: str, value: str) -> Predicate:
             open_ended = True
         elif part == "*":
             dims.append(None)
-        elif part.isascii() and part.isdigit():
-            dims.append(int(part))
+        elif (number := _whole(part)) is not None:
+            dims.append(number)
         else:
-            raise FilterError(f"{field}{op}{value}: {part} is not a size; use numbers, * for any, ... for the rest")
+            raise FilterError(
+                f"{field}{op}{_short(value)}: {_short(part)} is not a size; use numbers, * for any, ... for the rest"
+            )
 
     def predicate(tensor: Tensor, _: Mapping[int, Storage]) -> bool:
         found = tensor.strides if field == "strides" else tensor.shape

@@ -120,16 +120,31 @@ def test_a_mistake_is_told_in_one_line_with_a_hint(text, hint):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "text", [">{}", "version>{}", "id:{}", "shape:({})", "strides:(2,{},*)", "storage_bytes={}GiB"]
+)
+@pytest.mark.parametrize("digits", [310, 5000])
+def test_a_number_without_end_is_a_short_error(text, digits):
+    with pytest.raises(FilterError, match="is not a") as caught:
+        parse(text.format("9" * digits))
+    assert len(caught.value.cause) < 200
+
+
 def test_selection_keeps_the_order_it_is_given():
     assert parse("attn").select(SAMPLE, [5, 2, 99, 1]) == [2, 1]
 
 
+LONG = st.sampled_from((19, 20, 21, 310, 5000)).flatmap(
+    lambda size: st.sampled_from("0179").map(lambda one: one * size)
+)
 terms = st.builds(
     "{}{}{}{}".format,
     st.sampled_from(("", "-")),
     st.sampled_from(("", *FIELDS)),
     st.sampled_from((":", "~", ">", ">=", "<", "<=", "=")),
-    st.text(max_size=6) | st.sampled_from(("(2,3)", "10MiB", "none", "yes", "cuda", "view", *DTYPES)),
+    st.text(max_size=6)
+    | st.builds("{}{}{}".format, st.sampled_from(("", "(", "(*,")), LONG, st.sampled_from(("", ")", "EiB", "k", ".5")))
+    | st.sampled_from(("(2,3)", "10MiB", "none", "yes", "cuda", "view", *DTYPES)),
 )
 
 
