@@ -34,7 +34,8 @@ class Fold:
 class Row:
     """One row. `node` is the node that it is about: for a link, the one that stands elsewhere.
 
-    `opened` is None where there is nothing to open. `below`: what a link leads to comes later.
+    `opened` is None where there is nothing to open. `below`: what a link leads to comes later. `begins`: with this row
+    something begins that branches off from a node.
     """
 
     kind: str
@@ -45,6 +46,7 @@ class Row:
     fold: Fold | None = None
     opened: bool | None = None
     below: bool = False
+    begins: bool = False
 
 
 class Tree:
@@ -107,13 +109,14 @@ class Tree:
     def _walk(self, closed: Collection[int], unfolded: Collection[int], folding: bool) -> Iterator[Row]:
         """Every row from the top. The stack holds rows to give, and nodes to go on with at a depth."""
         folds = self._folds if folding else {}
-        stack: list[Row | tuple[int, int]] = [(root, 0) for root in reversed(self._shown_roots(unfolded, folds))]
+        roots = self._shown_roots(unfolded, folds)
+        stack: list[Row | tuple[int, int, bool]] = [(root, 0, False) for root in reversed(roots)]
         while stack:
             top = stack.pop()
             if isinstance(top, Row):
                 yield top
                 continue
-            number, depth = top
+            number, depth, begins = top
             fold = folds.get(number)
             if fold is not None:
                 opened = number in unfolded
@@ -121,17 +124,17 @@ class Tree:
                 if not opened:
                     following = self._main.get(fold.nodes[-1])
                     if following is not None and not fold.whole:
-                        stack.append((following, depth))
+                        stack.append((following, depth, False))
                     continue
             following = self._main.get(number)
             if following is not None:
-                stack.append((following, depth))
+                stack.append((following, depth, False))
             node = self._reach.nodes[number]
             saves, branches = self._saves.of(number), self._branches[number]
             within = bool(saves or branches or node.cut)
             open_now = number not in closed if within else None
             kind = LEAF if is_leaf(node) else NODE
-            yield Row(kind, depth, number, (kind, number, 0), opened=open_now)
+            yield Row(kind, depth, number, (kind, number, 0), opened=open_now, begins=begins)
             if not open_now:
                 continue
             for save in saves:
@@ -140,10 +143,10 @@ class Tree:
                 stack.append(Row(CUT, depth + 1, number, (CUT, number, 0)))
             for one in reversed(branches):
                 if self.parent[one] == number:
-                    stack.append((one, depth + 1))
+                    stack.append((one, depth + 1, True))
                 else:
                     below = (number, one) in self._below
-                    stack.append(Row(LINK, depth + 1, one, (LINK, number, one), below=below))
+                    stack.append(Row(LINK, depth + 1, one, (LINK, number, one), below=below, begins=True))
 
     def _shown_roots(self, unfolded: Collection[int], folds: Mapping[int, Fold]) -> list[int]:
         """The roots without those that a closed repetition of whole graphs hides behind its first."""

@@ -54,7 +54,7 @@ def kinds(reach: Reach) -> str:
 def packed(unpacked_by: str) -> str:
     """What a saved tensor is packed by, in a few words."""
     if unpacked_by.startswith(CHECKPOINT):
-        return "checkpointed: forward will run again for it"
+        return "checkpointed: forward reruns"
     if unpacked_by.startswith(OFFLOAD):
         return "offloaded to the CPU"
     return f"packed by a hook, unpacked by {safe(unpacked_by)}" if unpacked_by else "packed by a hook"

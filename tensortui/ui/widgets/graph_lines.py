@@ -47,6 +47,10 @@ class GraphLines:
         name = room - 2 * (BYTES + 1) - cells - 2
         lead = " " * (1 + INDENT * min(row.depth, DEEPEST))
         arrow = " " if row.opened is None else self.glyphs.opened if row.opened else self.glyphs.closed
+        if row.begins and row.opened is None:
+            arrow = self.glyphs.view
+        elif row.begins:
+            lead = f"{lead[:-INDENT]}{self.glyphs.view} "
         left: Line = [(f"{lead}{arrow} ", "dim"), *self._label(row, name - len(lead) - 2)]
         if marked:
             left[0] = (f"{self.glyphs.equals}{left[0][0][1:]}", "marked")

@@ -81,7 +81,7 @@ def test_20_a_checkpoint_packs_what_it_saves_and_nothing_runs(real):
     it = real("20", "ck")
     hooked = [save for save in it.saves if save.saved.hook]
     assert hooked
-    assert {words.packed(save.saved.unpacked_by) for save in hooked} == {"checkpointed: forward will run again for it"}
+    assert {words.packed(save.saved.unpacked_by) for save in hooked} == {"checkpointed: forward reruns"}
     assert stale(it.saves) == []
     plain = Reach(it.graph, [maker_of(it.graph, it.named("plain").id)])
     held = Keeping(plain, Saves(plain, it.sample, Accounts(it.sample)))

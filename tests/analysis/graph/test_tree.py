@@ -39,6 +39,7 @@ def test_the_longest_way_goes_on_at_the_same_depth(graphs):
         "node 6",
         "leaf 8",
     ]
+    assert [row.node for row in rows if row.begins] == [3, 5]
     assert [row.opened for row in rows if row.kind != SAVED] == [None, True, None, None, None, None, None, None]
 
 
