@@ -7,20 +7,24 @@ tensors of which a thousand change cost what a thousand cost.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from types import MappingProxyType
 
 from tensortui.analysis.changes import unlike
-from tensortui.analysis.overlaps import Overlaps
+from tensortui.analysis.overlaps import Cluster, Overlaps
 from tensortui.model import BACKINGS, CATEGORIES, CATEGORY_RANK, Sample, Storage, Tensor
 from tensortui.model.strided import MAX_MASK_BITS, PACKED, extent, intervals, itemsize, mask, range_mask, union
 
 _MAX_PIECES = 1 << 16  # ranges of one storage; what has more is counted bit by bit
 _MAX_WORK = 1 << 31  # bits touched while doing so: well under a tenth of a second
+
+
+_Place = tuple[tuple[int, ...], tuple[int, ...], int, int]  # shape, strides, offset, size of an element
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,7 @@ class Accounts:
         self._members: dict[int, tuple[int, ...]] = {}  # the tensors on each storage that has any
         self._accounts: dict[int, Account] = {}
         self._overlaps: dict[str, Overlaps] = {}
+        self._clusters: dict[int, Cluster] = {}  # by each of their storages
         self._shared: dict[int, int] = {}  # what a storage that shares memory with others counts
         self._bytes = 0
         self._by_category = dict.fromkeys(CATEGORIES, 0)
@@ -108,9 +113,10 @@ class Accounts:
             self._move(number, left.get(number, ()), joined.get(number, ()))
         stored, self._storages = self._storages, sample.storages
         self._seq, self._tensors = sample.seq, after
+        ranks = {number: self._rank(number) for number in dirty}
         for number in dirty:
             self._recount(number)
-        dirty |= self._share(stored, dirty)
+        dirty |= self._share(stored, dirty, [number for number, rank in ranks.items() if rank != self._rank(number)])
         return frozenset(dirty)
 
     def account(self, storage: int) -> Account | None:
@@ -125,11 +131,13 @@ class Accounts:
     def frozen(self) -> Accounts:
         """The accounts as they are now, for another thread: no update reaches them."""
         still = copy(self)
-        still._accounts = self._accounts.copy()
+        for name in ("_accounts", "_members", "_clusters", "_shared", "_by_category", "_by_device", "_by_backing"):
+            setattr(still, name, getattr(self, name).copy())
+        still._overlaps = {device: copy(overlaps) for device, overlaps in self._overlaps.items()}
         return still
 
     def bytes_of(self, storages: Iterable[int]) -> int:
-        """The bytes of some storages, each byte once."""
+        """The bytes of some storages, each byte once; those whose size is not known count nothing."""
         found = [(n, account) for n in storages if (account := self._accounts.get(n)) and account.backing != "none"]
         alone = sum(account.bytes for number, account in found if number not in self._shared)
         places: dict[str, list[tuple[int, int]]] = {}
@@ -138,6 +146,14 @@ class Accounts:
                 start = self._storages[number].address or 0
                 places.setdefault(account.device, []).append((start, start + account.bytes))
         return alone + sum(end - start for ranges in places.values() for start, end in union(ranges))
+
+    def size_of(self, storages: Iterable[int]) -> int | None:
+        """The same, but None where there are storages that hold memory and the size of none of them is known."""
+        chosen = list(storages)
+        held = [self._storages[n] for n in chosen if (account := self._accounts.get(n)) and account.backing != "none"]
+        if held and all(storage.bytes is None for storage in held):
+            return None
+        return self.bytes_of(chosen)
 
     @property
     def totals(self) -> Totals:
@@ -180,8 +196,12 @@ class Accounts:
         self._accounts[number] = account
         self._add(account, 1)
 
-    def _share(self, before: Mapping[int, Storage], dirty: Iterable[int]) -> set[int]:
-        """Count the bytes that several storages lie over for one of them; returns those that count otherwise now."""
+    def _share(self, before: Mapping[int, Storage], dirty: Iterable[int], ranked: Iterable[int]) -> set[int]:
+        """Count the bytes that several storages lie over for one of them; returns those that count otherwise now.
+
+        `ranked` are those that moved to another category: only where they lie, or where a storage came, went or moved,
+        bytes are shared out anew.
+        """
         gone: dict[str, list[Storage]] = {}
         new: dict[str, list[Storage]] = {}
         for number in dirty:
@@ -191,15 +211,29 @@ class Accounts:
                     gone.setdefault(old.device, []).append(old)
                 if now is not None:
                     new.setdefault(now.device, []).append(now)
+        lost: list[Cluster] = []
+        fresh: list[Cluster] = []
         for device in gone.keys() | new.keys():
-            self._overlaps.setdefault(device, Overlaps()).update(gone.get(device, ()), new.get(device, ()))
-        shared: dict[int, int] = {}
-        for overlaps in self._overlaps.values():
-            for cluster in overlaps.clusters:
-                shared.update(self._split(cluster))
-        before_now = ((number, self._shared.get(number), shared.get(number)) for number in shared.keys() | self._shared)
-        unlike = {number for number, was, now in before_now if was != now}
-        self._shared = shared
+            overlaps = self._overlaps.setdefault(device, Overlaps())
+            left, made = overlaps.update(gone.get(device, ()), new.get(device, ()))
+            lost.extend(left)
+            fresh.extend(made)
+        was: dict[int, int | None] = {}
+        for _, _, number in chain.from_iterable(lost):
+            del self._clusters[number]
+            was[number] = self._shared.pop(number)
+        for cluster in fresh:
+            self._clusters.update((number, cluster) for _, _, number in cluster)
+        again = {cluster[0]: cluster for cluster in fresh}
+        for number in ranked:
+            if number in self._clusters:
+                cluster = self._clusters[number]
+                again[cluster[0]] = cluster
+        for cluster in again.values():
+            for number, counted in self._split(cluster):
+                was.setdefault(number, self._shared.get(number))
+                self._shared[number] = counted
+        unlike = {number for number, counts in was.items() if counts != self._shared.get(number)}
         for number in unlike:
             account = self._accounts.get(number)
             if account is not None:
@@ -211,20 +245,20 @@ class Accounts:
     def _counted(self, storage: Storage) -> int:
         return 0 if storage.backing == "none" else self._shared.get(storage.id, storage.bytes or 0)
 
-    def _split(self, cluster: Iterable[tuple[int, int, int]]) -> dict[int, int]:
+    def _split(self, cluster: Cluster) -> Iterator[tuple[int, int]]:
         """What each storage of a cluster counts: a shared byte goes to the category that comes first."""
-        counted = {}
-        covered: list[tuple[int, int]] = []
-        size = 0
+        starts: list[int] = []  # of what is covered so far, in order and apart
+        ends: list[int] = []
         for start, end, number in sorted(cluster, key=lambda span: (self._rank(span[2]), span)):
-            covered = union([*covered, (start, end)])
-            whole = sum(last - first for first, last in covered)
-            counted[number] = whole - size
-            size = whole
-        return counted
+            first, last = bisect_left(ends, start), bisect_right(starts, end)  # what it meets
+            known = sum(ends[first:last]) - sum(starts[first:last])
+            low, high = (min(start, starts[first]), max(end, ends[last - 1])) if first < last else (start, end)
+            starts[first:last], ends[first:last] = [low], [high]
+            yield number, high - low - known
 
     def _rank(self, number: int) -> int:
-        return CATEGORY_RANK[self._accounts[number].category]
+        account = self._accounts.get(number)
+        return -1 if account is None else CATEGORY_RANK[account.category]
 
     def _add(self, account: Account, sign: int) -> None:
         size = sign * account.counted
@@ -238,12 +272,12 @@ def live_bytes(size: int | None, tensors: Iterable[Tensor]) -> int | None:
     """Distinct bytes of a storage of `size` that `tensors` can address, leaving out base-only ones."""
     if not size:
         return size
-    places: dict[tuple[tuple[int, ...], tuple[int, ...], int, int], None] = {}
+    tensors = [tensor for tensor in tensors if "base-only" not in tensor.flags]
     for tensor in tensors:
-        if "base-only" in tensor.flags:
-            continue
         if tensor.bytes is not None and tensor.bytes >= size and tensor.contiguous and tensor.offset == 0:
             return size
+    places: dict[_Place, None] = {}
+    for tensor in tensors:
         unit = itemsize(tensor.dtype)
         if tensor.shape is None or tensor.strides is None or tensor.offset is None or unit is None:
             return None
@@ -265,20 +299,18 @@ def live_bytes(size: int | None, tensors: Iterable[Tensor]) -> int | None:
     return _by_mask(size, covered, loose)
 
 
-def _inside(
-    place: tuple[tuple[int, ...], tuple[int, ...], int, int], covered: list[tuple[int, int]], size: int
-) -> bool:
+def _inside(place: _Place, covered: Sequence[tuple[int, int]], size: int) -> bool:
+    """Whether all of a place lies in one of the `covered` ranges, which are sorted and apart."""
     shape, strides, offset, unit = place
     first, last = offset * unit, min(size, (offset + extent(shape, strides)) * unit)
-    return any(start <= first and last <= end for start, end in covered)
+    at = bisect_left(covered, (first + 1, 0)) - 1  # the last that begins no later
+    return at >= 0 and last <= covered[at][1]
 
 
-def _by_mask(
-    size: int,
-    covered: list[tuple[int, int]],
-    loose: list[tuple[tuple[int, ...], tuple[int, ...], int, int]],
-) -> int | None:
+def _by_mask(size: int, covered: Sequence[tuple[int, int]], loose: Sequence[_Place]) -> int | None:
     """Count with one bit a unit; None where that would be too many bits, or too often."""
+    if size // max(place[3] for place in loose) * 40 * len(loose) > _MAX_WORK:
+        return None  # the unit is no larger
     unit = math.gcd(size, *(place[3] for place in loose), *chain.from_iterable(covered))
     bits = size // unit
     if bits > MAX_MASK_BITS or bits * 40 * len(loose) > _MAX_WORK:

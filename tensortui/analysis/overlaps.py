@@ -12,6 +12,7 @@ from itertools import pairwise
 from tensortui.model import Storage
 
 Span = tuple[int, int, int]  # first address, the one after the last, storage
+Cluster = tuple[Span, ...]  # sorted
 SMALL = 16  # one in so many storages is new: cheaper to look at all of them in one go
 
 
@@ -20,19 +21,20 @@ class Overlaps:
 
     def __init__(self) -> None:
         """Start without storages."""
-        self.clusters: tuple[tuple[Span, ...], ...] = ()
+        self.clusters: frozenset[Cluster] = frozenset()
         self._placed: list[Storage] = []  # those that hold memory, sorted by where it starts
 
-    def update(self, gone: Iterable[Storage], new: Iterable[Storage]) -> None:
-        """Take storages out, and others in."""
+    def update(self, gone: Iterable[Storage], new: Iterable[Storage]) -> tuple[frozenset[Cluster], frozenset[Cluster]]:
+        """Take storages out, and others in; returns the clusters that are no more, and those that are new."""
         left = {storage.id for storage in gone}
         fresh = [storage for storage in new if storage.address and storage.bytes and storage.backing != "none"]
-        placed = [storage for storage in self._placed if storage.id not in left] if left else self._placed
-        placed += fresh
+        placed = [storage for storage in self._placed if storage.id not in left] + fresh
         placed.sort(key=_place)  # one long run in order already, and a short one
         self._placed = placed
         if self.clusters or len(fresh) * SMALL > len(placed) or any(map(self._meets_a_neighbour, fresh)):
-            self.clusters = tuple(_clusters(map(_span, placed)))
+            before, self.clusters = self.clusters, frozenset(_clusters(map(_span, placed)))
+            return before - self.clusters, self.clusters - before
+        return frozenset(), frozenset()
 
     def _meets_a_neighbour(self, storage: Storage) -> bool:
         # Enough where nothing overlapped before: the first of a cluster's spans meets the one after it.
@@ -50,7 +52,7 @@ def _span(storage: Storage) -> Span:
     return (start, start + (storage.bytes or 0), storage.id)
 
 
-def _clusters(spans: Iterable[Span]) -> Iterator[tuple[Span, ...]]:
+def _clusters(spans: Iterable[Span]) -> Iterator[Cluster]:
     together: list[Span] = []
     end = 0
     for span in spans:

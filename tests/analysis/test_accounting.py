@@ -1,6 +1,8 @@
 """Accounts: every byte once, and following a source is the same as starting anew."""
 
 import itertools
+import sys
+from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -200,4 +202,107 @@ def test_what_cannot_be_told_is_unknown_not_guessed(build):
     build.tensor(storage, dtype="novel", bytes=None)
     assert Accounts(build.sample()).account(storage).live_bytes is None
     build.tensor(storage, shape=(16,))  # it covers everything anyway
-    assert Accounts(build.sample()).account(storage).live_bytes in (None, 64)
+    assert Accounts(build.sample()).account(storage).live_bytes == 64
+
+
+def test_storages_of_unknown_size_have_no_size_and_count_nothing_beside_others(build):
+    unknown, other = build.storage(None), build.storage(None)
+    known, none = build.storage(100), build.storage(None, device="meta", backing="none")
+    accounts = Accounts(build.sample())
+    assert accounts.size_of((unknown, other)) is None
+    assert accounts.size_of((unknown, known)) == accounts.bytes_of((unknown, known)) == 100
+    assert [accounts.size_of(some) for some in ((), (none,), (9999,))] == [0, 0, 0]
+
+
+def state(accounts):
+    return (accounts.totals, dict(accounts.accounts), accounts.bytes_of(accounts.accounts))
+
+
+def test_what_is_frozen_stays_as_it_was_and_may_go_on_alone(build):
+    first, second = build.storage(1000, address=5000), build.storage(1000, address=5500)
+    build.tensor(second, category="parameter", tid=50)
+    live = Accounts(build.sample())
+    still = live.frozen()
+    before = state(still)
+    build.tensor(first, category="buffer", tid=50)  # the parameter is no more: a shared byte is the buffer's now
+    third = build.storage(100, address=5900)
+    later = build.sample()
+    live.update(later)
+    assert state(still) == before != state(live)
+    after = state(live)
+    del build.storages[third]
+    still.update(build.sample())
+    assert state(live) == after
+    still.update(later)
+    assert state(still) == after
+
+
+def steps(work):
+    """The lines of Python that `work` runs: the same on every machine."""
+    count = 0
+
+    def trace(frame, event, arg):
+        nonlocal count
+        count += 1
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def test_twice_the_loose_views_on_one_storage_take_about_twice_the_work(monkeypatch):
+    def work(count):
+        monkeypatch.setattr(accounting, "_MAX_PIECES", 4 * count)  # a half is listed piece by piece
+        tensors = [record(at, 1, (8,), (2,), at * 16) for at in range(count)]
+        return steps(lambda: live_bytes(count * 64, tensors))
+
+    assert work(400) < 3 * work(200)
+
+
+def crowd(count):
+    """A sample of one block of memory, many storages over it, and a tensor on each."""
+    storages = {0: Storage(0, "cpu", 1 << 20, count * 400)}
+    storages |= {at: Storage(at, "cpu", (1 << 20) + at * 400, 360) for at in range(1, count)}
+    tensors = {at: record(at, at, (90,), (1,), 0, "input" if at else "other") for at in range(count)}
+    return Sample(1, 1.0, Process(1), storages=storages, tensors=tensors)
+
+
+def next_one(sample, **records):
+    """`sample`, with other records in it, and the change that leads there."""
+    changed, storages = (frozenset(records.get(name, ())) for name in ("tensors", "storages"))
+    both = {name: {**getattr(sample, name), **records.get(name, {})} for name in ("tensors", "storages")}
+    return replace(sample, seq=2, change=Change(changed=changed, storages=storages, since=1), **both)
+
+
+def test_sharing_bytes_out_takes_work_only_where_something_changed():
+    def work(count, **records):
+        sample = crowd(count)
+        accounts = Accounts()
+        first = steps(lambda: accounts.update(sample))
+        return first, steps(lambda: accounts.update(next_one(sample, **records)))
+
+    small, large = work(200), work(400)
+    assert large[0] < 3 * small[0]
+    assert large[1] == small[1]  # nothing changed
+    moved = {7: record(7, 7, (80,), (1,), 0, "input")}  # the same storages in the same order
+    assert work(400, tensors=moved)[1] == work(200, tensors=moved)[1]
+    ranked = {7: record(7, 7, (90,), (1,), 0, "parameter")}
+    assert work(400, tensors=moved)[1] < work(400, tensors=ranked)[1] < large[0]
+
+
+def test_what_changes_in_a_crowd_is_shared_out_as_if_it_had_always_been_so():
+    sample = crowd(30)
+    for records in (
+        {"tensors": {7: record(7, 7, (90,), (1,), 0, "parameter")}},
+        {"storages": {7: Storage(7, "cpu", 1 << 19, 360)}},
+        {"storages": {0: Storage(0, "cuda:0", 1 << 20, 400)}},
+    ):
+        accounts = Accounts(sample)
+        later = next_one(sample, **records)
+        accounts.update(later)
+        assert state(accounts) == state(Accounts(later))
