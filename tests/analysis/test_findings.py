@@ -2,8 +2,11 @@
 
 from dataclasses import replace
 
+import pytest
+
+from tensortui.analysis import findings
 from tensortui.analysis.accounting import Accounts
-from tensortui.analysis.findings import Thresholds, find
+from tensortui.analysis.findings import Finding, Thresholds, count, find
 from tensortui.analysis.growth import Growth
 from tensortui.model import Graph, GraphNode, SavedTensor
 
@@ -72,6 +75,57 @@ def test_parameters_side_by_side_are_fine_on_the_same_bytes_they_are_not(build):
     (finding,) = found(build)
     assert kinds([finding]) == [("overlap", "warning")]
     assert (finding.tensors, finding.evidence["shared_bytes"]) == ((one, other), 8)
+
+
+PARAMETER = {"category": "parameter", "requires_grad": True}
+
+
+def test_a_parameter_made_of_the_transpose_of_another_lies_on_its_bytes(build):
+    storage = build.storage(64 * 32 * 4)
+    encoder = build.tensor(storage, (64, 32), name="encoder.weight", **PARAMETER)
+    decoder = build.tensor(storage, (32, 64), (1, 32), name="decoder.weight", **PARAMETER)
+    (finding,) = found(build)
+    assert (finding.kind, finding.tensors, finding.size) == ("overlap", (encoder, decoder), 64 * 32 * 4)
+
+
+def test_parameters_on_columns_of_their_own_are_fine_on_common_ones_they_are_not(build):
+    storage = build.storage(20 * 10 * 4)
+    for column in (0, 5):
+        build.tensor(storage, (20, 5), (10, 1), offset=column, name=f"part{column}", **PARAMETER)
+    assert found(build) == []
+    build.tensor(storage, (20, 2), (10, 1), offset=4, name="both", **PARAMETER)
+    assert [finding.evidence["shared_bytes"] for finding in found(build)] == [80, 80]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [((8, 10), 0), ((10,), 80), ((5, 2), 90)],  # with padding behind them
+        [((10, 10), 0)],  # one module of one parameter
+        [((100,), 0), ((4,), 100)],
+    ],
+)
+def test_a_flat_parameter_and_the_parameters_that_are_views_of_it_are_fine(build, parts):
+    storage = build.storage(104 * 4)
+    flat = build.tensor(storage, (104,), name="flat", **PARAMETER)
+    for shape, offset in parts:
+        build.tensor(storage, shape, offset=offset, **PARAMETER)
+    assert found(build) == []
+    first, offset = parts[0]
+    build.tensor(storage, first, offset=offset, name="twice", **PARAMETER)
+    (finding,) = found(build)
+    assert finding.kind == "overlap" and flat not in finding.tensors
+
+
+def test_a_parameter_that_is_a_part_of_another_is_no_view_of_a_flat_one(build):
+    storage = build.storage(400)
+    ids = (
+        build.tensor(storage, (100,), name="bias", **PARAMETER),
+        build.tensor(storage, (40,), name="part", **PARAMETER),
+    )
+    matrix = build.storage(400)
+    ids += build.tensor(matrix, (10, 10), name="matrix", **PARAMETER), build.tensor(matrix, (90,), **PARAMETER)
+    assert [finding.tensors for finding in found(build)] == [ids[2:], ids[:2]]
 
 
 def test_freed_storages_are_noted_together_meta_tensors_are_not_freed(build):
@@ -168,8 +222,35 @@ def test_the_gravest_come_first_and_no_kind_floods_the_list(build):
         build.tensor(build.storage(size * MIB), (1,))
     build.tensor(build.storage(4096), (65536, 1024), (0, 1))
     result = found(build, per_kind=3)
-    assert [finding.kind for finding in result] == ["retained-storage"] * 3 + ["expanded"]
+    assert kinds(result) == [("retained-storage", "warning")] * 3 + [("expanded", "note"), ("retained-storage", "note")]
     assert [finding.evidence["bytes"] for finding in result[:3]] == [11 * MIB, 10 * MIB, 9 * MIB]
+    others = result[-1]
+    assert others.title == "7 more of this kind are not told one by one, 35.00 MiB in all"
+    assert (others.evidence, len(others.tensors)) == ({"more": 7, "bytes": 35 * MIB}, 7)
+    assert not set(others.tensors) & {tid for finding in result[:-1] for tid in finding.tensors}
+    assert count(result) == 11
+
+
+def test_of_findings_whose_evidence_has_no_bytes_the_largest_are_told_too(build):
+    for size in range(100, 1000, 100):
+        storage = build.storage(size * 4)
+        for name in ("a", "b"):
+            build.tensor(storage, (size,), name=name, category="parameter", requires_grad=True)
+    told = found(build, per_kind=2)
+    assert [finding.evidence.get("shared_bytes") for finding in told] == [3600, 3200, None]
+
+
+def test_a_rule_that_fails_takes_nothing_from_the_others_and_is_told(build, monkeypatch):
+    def half(facts):
+        yield Finding("overlap", "warning", "one was found", size=5)
+        raise KeyError("\x1b[2J")
+
+    build.tensor(build.storage(2 * MIB), (1,))
+    monkeypatch.setattr(findings, "RULES", (half, *findings.RULES))
+    told = found(build)
+    assert kinds(told) == [("retained-storage", "warning"), ("overlap", "warning"), ("internal", "note")]
+    assert told[-1].evidence["rule"] == "half"
+    assert "KeyError" in told[-1].title and told[-1].title.isprintable()
 
 
 def test_what_grows_is_told_and_all_that_the_graph_saved_as_one(build):

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from tensortui.analysis.accounting import Accounts
 from tensortui.analysis.findings import autograd, growing, memory, parameters
 from tensortui.analysis.findings.finding import SEVERITIES, Facts, Finding, Thresholds
 from tensortui.analysis.growth import Growth
+from tensortui.analysis.text import safe
+from tensortui.analysis.units import format_bytes
 from tensortui.model import Graph, Sample
 
 RULES = (
@@ -30,22 +34,66 @@ def find(
     thresholds: Thresholds | None = None,
     growth: Growth | None = None,
 ) -> list[Finding]:
-    """Every finding, the gravest and largest first; of each kind no more than `thresholds.per_kind`.
+    """Every finding, the gravest and largest first; of each kind beyond `thresholds.per_kind` one for all the others.
 
-    What needs the `graph`, or the `growth` up to this sample, is only found where that is given.
+    What needs the `graph`, or the `growth` up to this sample, is only found where that is given. A rule that fails is
+    told as a note and takes nothing away from the others.
     """
     thresholds = thresholds or Thresholds()
     grown = growth.grown(thresholds.grown_count) if growth is not None else ()
     facts = Facts(sample, accounts, graph, thresholds, grown)
-    found = [finding for rule in RULES for finding in rule(facts)]
-    found.sort(key=lambda finding: (_RANK[finding.severity], -int(finding.evidence.get("bytes") or 0)))
-    told: dict[str, int] = defaultdict(int)
-    out = []
-    for finding in found:
-        told[finding.kind] += 1
-        if told[finding.kind] <= facts.thresholds.per_kind:
-            out.append(finding)
-    return out
+    found: list[Finding] = []
+    for rule in RULES:
+        try:
+            found.extend(rule(facts))  # keeps what it told before it failed
+        except Exception as error:
+            found.append(_failed(rule.__name__, error))
+    kinds: dict[str, list[Finding]] = defaultdict(list)
+    for finding in sorted(found, key=_order):
+        kinds[finding.kind].append(finding)
+    told = []
+    for kind, findings in kinds.items():
+        others = findings[thresholds.per_kind :]
+        told += findings[: thresholds.per_kind]
+        if others:
+            told.append(_others(kind, others))
+    return sorted(told, key=_order)
 
 
-__all__ = ["SEVERITIES", "Finding", "Thresholds", "find"]
+def count(findings: Iterable[Finding]) -> int:
+    """How many there are, also of those that are not told one by one."""
+    return sum(finding.stands_for for finding in findings)
+
+
+def _order(finding: Finding) -> tuple[int, int]:
+    return _RANK[finding.severity], -finding.size
+
+
+def _others(kind: str, findings: Sequence[Finding]) -> Finding:
+    size = sum(finding.size for finding in findings)
+    sizes = f", {format_bytes(size)} in all" if size else ""
+    return Finding(
+        kind,
+        "note",
+        f"{len(findings)} more of this kind are not told one by one{sizes}",
+        tuple(dict.fromkeys(chain.from_iterable(finding.tensors for finding in findings))),
+        tuple(dict.fromkeys(chain.from_iterable(finding.storages for finding in findings))),
+        {"more": len(findings), "bytes": size},
+        "They are the smaller ones, or less grave.",
+        size,
+        len(findings),
+    )
+
+
+def _failed(rule: str, error: Exception) -> Finding:
+    what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return Finding(
+        "internal",
+        "note",
+        f"the rule {rule} failed, so what it looks for may be there untold: {safe(what)}",
+        evidence={"rule": rule, "error": safe(what)},
+        advice="The other findings are not affected. This is a fault of tensortui; please report it.",
+    )
+
+
+__all__ = ["SEVERITIES", "Finding", "Thresholds", "count", "find"]

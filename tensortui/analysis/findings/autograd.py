@@ -42,6 +42,7 @@ def stale_saves(facts: Facts) -> Iterator[Finding]:
                     "version": saved.version,
                 },
                 "Change a clone() of it, or use the operation that is not in place.",
+                0 if tensor is None else tensor.bytes or 0,
             )
 
 
@@ -121,6 +122,7 @@ def _kept(
         tuple(sorted(storages)),
         {"bytes": size, "steps": steps, "nodes": len(reached), "saved_storages": len(storages), "cut": graph.cut},
         "Use loss.detach() or loss.item() for what only reports; a graph is freed with its last reference.",
+        size,
     )
 
 

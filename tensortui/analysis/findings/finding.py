@@ -16,7 +16,11 @@ SEVERITIES = ("error", "warning", "note")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing worth telling. `evidence` holds plain values: numbers, strings, lists of them."""
+    """One thing worth telling. `evidence` holds plain values: numbers, strings, lists of them.
+
+    `size` is in bytes, and orders findings of one severity. `stands_for` is how many there are of what it tells: one
+    finding stands for all that are not told one by one.
+    """
 
     kind: str
     severity: str
@@ -25,6 +29,8 @@ class Finding:
     storages: tuple[int, ...] = ()
     evidence: Mapping[str, Any] = field(default_factory=dict)
     advice: str = ""
+    size: int = 0
+    stands_for: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +43,7 @@ class Thresholds:
     expanded_factor: int = 16  # and how many times its real size that is
     kept_steps: int = 4  # graphs of one kind behind one sum, or in one container
     grown_count: int = 8  # so many tensors of a group more, over all the time compared
-    per_kind: int = 50  # the largest ones are told
+    per_kind: int = 50  # the largest ones are told one by one, the others as one
 
     def retains(self, account: Account) -> bool:
         """Whether tensors keep a storage alive of which they reach little. What a file backs takes no memory."""

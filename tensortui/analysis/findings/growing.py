@@ -51,4 +51,5 @@ def _finding(facts: Facts, what: str, groups: Sequence[Grown], advice: str) -> F
             "steps": steps,
         },
         advice,
+        size,
     )

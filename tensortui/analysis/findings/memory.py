@@ -39,6 +39,7 @@ def retained(facts: Facts) -> Iterator[Finding]:
             f"Keep a copy instead: {variable}.clone() frees the rest; saving it as it is writes the whole storage."
             if (variable := expression(tensors[holders[0]]))
             else "Keep a clone() of the part that is needed; the rest is then freed.",
+            account.bytes,
         )
 
 
@@ -67,6 +68,7 @@ def freed(facts: Facts) -> Iterator[Finding]:
             tuple(storages),
             {"apparent_bytes": apparent, "tensors": len(ids), "storages": len(storages)},
             "Sharded training does this between uses; reading such a tensor in between would crash.",
+            apparent,
         )
 
 
@@ -86,4 +88,5 @@ def expanded(facts: Facts) -> Iterator[Finding]:
             () if tensor.storage is None else (tensor.storage,),
             {"bytes": tensor.bytes, "distinct_bytes": tensor.distinct_bytes, "strides": list(tensor.strides or ())},
             "It costs nothing as it is; contiguous(), clone() or an in-place result would take all of it.",
+            tensor.bytes,
         )

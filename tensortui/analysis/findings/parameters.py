@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import NamedTuple
 
 from tensortui.analysis.findings.finding import Facts, Finding, label
 from tensortui.analysis.text import safe
 from tensortui.analysis.units import format_bytes
 from tensortui.model import Tensor
-from tensortui.model.strided import itemsize
+from tensortui.model.strided import PACKED, intervals, itemsize, union
 
 
 def tied(facts: Facts) -> Iterator[Finding]:
@@ -36,6 +38,7 @@ def tied(facts: Facts) -> Iterator[Finding]:
             () if tensor.storage is None else (tensor.storage,),
             {"names": names, "bytes": tensor.bytes},
             "Nothing to do if that is meant; a copy of one of the modules would untie it.",
+            tensor.bytes or 0,
         )
 
 
@@ -57,33 +60,101 @@ def _pairs(names: Iterable[str]) -> list[tuple[str, str, int]]:
     return out
 
 
+_MAX_PIECES = 1 << 16  # ranges of the parameters on one storage
+
+
+class _Part(NamedTuple):
+    """A parameter, and the byte ranges of its storage that it covers."""
+
+    tensor: Tensor
+    ranges: list[tuple[int, int]]
+
+    @property
+    def start(self) -> int:
+        return self.ranges[0][0]
+
+    @property
+    def end(self) -> int:
+        return self.ranges[-1][1]
+
+
 def overlap(facts: Facts) -> Iterator[Finding]:
     """Two parameters that are different tensors on the same bytes."""
-    by_storage: dict[int, list[tuple[int, int, Tensor]]] = {}
+    by_storage: dict[int, list[Tensor]] = {}
     for tensor in facts.sample.tensors.values():
-        if tensor.category != "parameter" or not tensor.is_leaf or not tensor.requires_grad or tensor.storage is None:
-            continue
-        if not tensor.contiguous or tensor.offset is None or not tensor.distinct_bytes:
-            continue
-        start = tensor.offset * (itemsize(tensor.dtype) or 0)
-        by_storage.setdefault(tensor.storage, []).append((start, start + tensor.distinct_bytes, tensor))
-    for storage, parts in by_storage.items():
+        if tensor.category == "parameter" and tensor.is_leaf and tensor.requires_grad and tensor.storage is not None:
+            by_storage.setdefault(tensor.storage, []).append(tensor)
+    for storage, tensors in by_storage.items():
         account = facts.accounts.account(storage)
-        if len(parts) < 2 or account is None or not account.bytes:
+        if len(tensors) < 2 or account is None or not account.bytes:
             continue
-        parts.sort(key=lambda part: part[:2])
-        end, before = parts[0][1], parts[0][2]
-        for start, stop, tensor in parts[1:]:
-            if start < end:
-                shared = min(end, stop) - start
-                yield Finding(
-                    "overlap",
-                    "warning",
-                    f"{label(before)} and {label(tensor)} are two parameters on the same {format_bytes(shared)}",
-                    (before.id, tensor.id),
-                    (storage,),
-                    {"shared_bytes": shared},
-                    "Each has a gradient and optimizer state of its own and changes both; assign the parameter itself.",
-                )
-            if stop > end:
-                end, before = stop, tensor
+        parts = _parts(tensors)
+        flat = _flat(parts)
+        apart = ([part for part in parts if (part.tensor.id in flat) is chosen] for chosen in (False, True))
+        for one, two, shared in chain.from_iterable(map(_overlaps, apart)):
+            yield Finding(
+                "overlap",
+                "warning",
+                f"{label(one)} and {label(two)} are two parameters on the same {format_bytes(shared)}",
+                (one.id, two.id),
+                (storage,),
+                {"shared_bytes": shared},
+                "Each has a gradient and optimizer state of its own and changes both; assign the parameter itself.",
+                shared,
+            )
+
+
+def _parts(tensors: Iterable[Tensor]) -> list[_Part]:
+    """Where parameters lie, without those of which it cannot be told or is too many pieces."""
+    parts = []
+    left = _MAX_PIECES
+    for tensor in tensors:
+        size = itemsize(tensor.dtype)
+        if tensor.shape is None or tensor.strides is None or tensor.offset is None or size is None:
+            continue
+        if tensor.dtype in PACKED or len(tensor.shape) != len(tensor.strides):
+            continue
+        ranges = intervals(tensor.shape, tensor.strides, tensor.offset, size, left)
+        if ranges:
+            left -= len(ranges)
+            parts.append(_Part(tensor, ranges))
+    return parts
+
+
+def _flat(parts: Iterable[_Part]) -> set[int]:
+    """The flat parameters of sharded or fused training: the module's parameters are views of them.
+
+    Such a one has one dimension without gaps, and is more than half filled by others that lie in it whole and are not
+    of its shape. An optimizer is given either it or the others.
+    """
+    ordered = sorted(parts, key=lambda part: (part.start, -part.end, len(part.tensor.shape or ()) != 1))
+    out: set[int] = set()
+    first = 0
+    while first < len(ordered):
+        whole, last = ordered[first], first + 1
+        reach = whole.end
+        while last < len(ordered) and ordered[last].start < reach:
+            reach = max(reach, ordered[last].end)
+            last += 1
+        group, first = ordered[first:last], last
+        shape = whole.tensor.shape
+        if reach == whole.end and shape is not None and len(shape) == 1 and len(whole.ranges) == 1:
+            alike = {part.tensor.id for part in group if part.tensor.shape == shape and part.ranges == whole.ranges}
+            inside = chain.from_iterable(part.ranges for part in group if part.tensor.id not in alike)
+            if 2 * sum(end - start for start, end in union(inside)) > whole.end - whole.start:
+                out |= alike
+    return out
+
+
+def _overlaps(parts: Sequence[_Part]) -> list[tuple[Tensor, Tensor, int]]:
+    """Pairs that share bytes, and how many; of each range only with the one before it that reaches farthest."""
+    pieces = sorted((start, end, at) for at, part in enumerate(parts) for start, end in part.ranges)
+    shared: dict[tuple[int, int], int] = {}
+    reach, owner = 0, 0
+    for start, end, at in pieces:
+        if start < reach and owner != at:
+            pair = min(owner, at), max(owner, at)
+            shared[pair] = shared.get(pair, 0) + min(reach, end) - start
+        if end > reach:
+            reach, owner = end, at
+    return [(parts[one].tensor, parts[two].tensor, size) for (one, two), size in shared.items()]
