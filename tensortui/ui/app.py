@@ -251,7 +251,7 @@ class TensortuiApp(App[None]):
         elif number == 6 and isinstance(screen, TensorsScreen):
             self.push_screen(FindingsScreen(screen.feed, self.glyphs, self.clock), self._tensor_chosen)
         elif number == 3 and isinstance(screen, TensorsScreen):
-            graph = GraphScreen(screen.feed, screen.tree_view.selected, self.glyphs, self.clock)
+            graph = GraphScreen(screen.feed, screen.any_selected, self.glyphs, self.clock)
             self.push_screen(graph, self._tensor_chosen)
 
     def _show_layout(self, screen: TensorsScreen) -> None:

@@ -54,18 +54,21 @@ class Reading:
         return self.behind is None and self.problem is None
 
     async def read(self) -> None:
-        """Ask the source, and look at the answer."""
+        """Ask the source, and look at the answer. Whatever goes wrong becomes the reason why there is no graph."""
         self.problem = self._impossible()
         if self.problem is not None:
             return
         try:
-            graph = await self._ask()
+            await self._read()
         except TensortuiError as error:
             self.problem = (f"the graph was not read: {error.cause}", error.next_step)
-            return
         except OSError as error:
             self.problem = (f"the graph was not read: {error}", "press r to try it again")
-            return
+        except Exception as error:  # a fault of ours: said, not left behind a screen that waits for ever
+            self.problem = (f"the graph cannot be shown: internal error: {error!r}", "press r to try it again")
+
+    async def _read(self) -> None:
+        graph = await self._ask()
         self.read_at = self._clock()
         self._graph = graph
         self._root = self._find_root(graph)

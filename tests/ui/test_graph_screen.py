@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from driving import Driven, all_ascii, driven
 from graph_data import WithGraph, chain, training_graph
-from test_screens import LARGE, MIDDLE, SIZES, SMALL, THEMES, ready
-from textual.pilot import Pilot
+from test_screens import LARGE, MIDDLE, SMALL, ready
 from textual.widgets import Static
 from ui_data import NOW, after, many
 
@@ -21,8 +19,6 @@ from tensortui.ui.app import TensortuiApp
 from tensortui.ui.screens.findings import FindingsScreen
 from tensortui.ui.screens.graph import GraphScreen
 from tensortui.ui.screens.tensors import TensorsScreen
-
-pytestmark = pytest.mark.filterwarnings("ignore:\\s*Can not relate snapshot")
 
 
 class Opened:
@@ -216,6 +212,35 @@ async def test_a_failure_is_said_with_what_to_do_and_r_tries_again() -> None:
         assert "LogSoftmaxBackward0" in "".join(it.rows())
 
 
+async def test_a_fault_of_ours_is_said_and_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    sample, graph, loss = training_graph()
+    monkeypatch.setattr("tensortui.ui.reading.Behind", lambda *_: 1 / 0)
+    async with opened(sample, graph, loss) as it:
+        assert it.text_of("#state").startswith("the graph cannot be shown: internal error: ZeroDivisionError")
+
+
+async def test_the_last_graph_of_a_process_that_has_ended_stays() -> None:
+    sample, graph, loss = training_graph()
+    async with opened(sample, graph, loss) as it:
+        before = it.rows()
+        await it.give(Ended("the process was killed by signal 9 (SIGKILL)", NOW + 1, expected=False))
+        await it.press("r")
+        assert "this is the last graph there is" in it.it.notes()
+        assert it.rows() == before
+        assert len(it.source.asked) == 1
+
+
+async def test_a_storage_stands_for_its_first_tensor() -> None:
+    sample, graph, _ = training_graph()
+    async with driven(sample, source=WithGraph(sample, graph=graph)) as it:
+        while it.tree.storage is None:
+            await it.press("j")
+        first = it.screen.any_selected
+        await it.press("3")
+        assert isinstance(it.app.screen, GraphScreen)
+        assert it.app.screen.reading.tensor is first
+
+
 async def test_a_source_without_graphs_says_why() -> None:
     sample, graph, loss = training_graph()
     source = WithGraph(sample, graph=graph)
@@ -378,56 +403,3 @@ async def test_hostile_names_and_ascii(size: tuple[int, int]) -> None:
         for _ in range(60):
             await pilot.press("j")
         all_ascii(app)
-
-
-def picture(sample: Sample, graph: Graph, tid: int, light: bool = False, ascii_only: bool = False) -> TensortuiApp:
-    async def connect() -> WithGraph:
-        return WithGraph(sample, graph=graph)
-
-    return TensortuiApp(connect, light=light, ascii_only=ascii_only, clock=lambda: NOW + 0.4)
-
-
-def graph_of(tid: int, *keys: str) -> Any:
-    async def open_graph(pilot: Pilot[None]) -> None:
-        app = pilot.app
-        assert isinstance(app, TensortuiApp) and isinstance(app.screen, TensorsScreen)
-        app.screen.go_to(tid)
-        await pilot.press("3")
-        while not isinstance(app.screen, GraphScreen) or app.screen.reading.under_way:
-            await pilot.pause(0.01)
-        await pilot.pause()
-        await pilot.press(*keys)
-        await pilot.pause()
-
-    return ready(then=open_graph)
-
-
-@SIZES
-@THEMES
-def test_graph(snap_compare: Any, size: tuple[int, int], light: bool) -> None:
-    sample, graph, loss = training_graph()
-    assert snap_compare(picture(sample, graph, loss, light), terminal_size=size, run_before=graph_of(loss))
-
-
-@pytest.mark.parametrize("size", [LARGE, SMALL], ids=["160x45", "80x24"])
-def test_graph_in_ascii(snap_compare: Any, size: tuple[int, int]) -> None:
-    sample, graph, loss = training_graph()
-    app = picture(sample, graph, loss, ascii_only=True)
-    assert snap_compare(app, terminal_size=size, run_before=graph_of(loss, "g", "j"))
-
-
-def test_graph_without_colour(snap_compare: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NO_COLOR", "1")
-    sample, graph, loss = training_graph()
-    assert snap_compare(picture(sample, graph, loss), terminal_size=MIDDLE, run_before=graph_of(loss))
-
-
-def test_graph_of_a_long_chain(snap_compare: Any) -> None:
-    sample, graph, total = chain(10_000)
-    assert snap_compare(picture(sample, graph, total), terminal_size=SMALL, run_before=graph_of(total, "j"))
-
-
-def test_graph_not_read(snap_compare: Any) -> None:
-    sample, _, loss = training_graph()
-    busy = Graph(cut=True, reasons=("the graph was not read to its end: a backward was running at each try",))
-    assert snap_compare(picture(sample, busy, loss), terminal_size=SMALL, run_before=graph_of(loss))

@@ -13,16 +13,24 @@ from tensortui.model import Coverage, Graph, GraphNode, Tensor
 
 LIMIT = 10_000  # nodes that the agent reads at most: a longer walk is not safe in the target
 _ABOUT = ("graph", "backward")
+_BLIND = "without side effects"
 _TORN = "the graph was not read to its end: the program freed it meanwhile; r tries it again"
 CHECKPOINT = "torch.utils.checkpoint."
 OFFLOAD = "torch.autograd.graph.save_on_cpu."
 COMPILED = "CompiledFunction"
 
 
+def blind(graph: Graph, coverage: Coverage) -> bool:
+    """Whether the torch of the process does not tell what nodes saved without side effects."""
+    return not any(node.saved for node in graph.nodes) and any(_BLIND in reason for reason in coverage.reasons)
+
+
 def incomplete(graph: Graph, coverage: Coverage) -> list[str]:
     """Why the graph is not all there, one sentence each; nothing where it is."""
     if graph.reasons:
         return list(graph.reasons)
+    if blind(graph, coverage) and graph.nodes:
+        return ["what the nodes saved is not read: this torch does not tell it without side effects"]
     if not graph.cut:
         return [_TORN] if any(node.cut for node in graph.nodes) else []
     if len(graph.nodes) >= LIMIT:

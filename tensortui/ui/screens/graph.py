@@ -136,6 +136,9 @@ class GraphScreen(Screen[int | None]):
         """Read the graph as it is now."""
         if self.reading.under_way:
             return
+        if self._feed.ended is not None and self.reading.behind is not None:
+            self.notify("The source has ended: this is the last graph there is.", markup=False)
+            return
         sample = self._feed.sample
         tensor = self._tensor
         if tensor is not None and sample is not None and tensor.id not in sample.tensors and tensor.names:

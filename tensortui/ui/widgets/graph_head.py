@@ -30,11 +30,11 @@ def head(reading: Reading, behind: Behind, now: float, room: int, glyphs: Glyphs
         left = [(f" {name}", "bold $strong"), (f"  {show(tensor.grad_fn or '', glyphs)}", "")]
     keeping = behind.keeping
     count = sum(1 for _ in behind.saves)
-    keeps: list[list[Piece]] = [
-        [(" the graph keeps ", ""), (format_bytes(keeping.kept_bytes), "bold $strong"), (" alive by itself", "")],
-        [(f"of {format_bytes(keeping.saved_bytes)} in {_count(count, 'saved tensor')}", "$dim")],
-        [(_count(len(behind.reach.order), "node"), "$dim")],
-    ]
+    kept = [(" the graph keeps ", ""), (format_bytes(keeping.kept_bytes), "bold $strong"), (" alive by itself", "")]
+    saved = f"of {format_bytes(keeping.saved_bytes)} in {_count(count, 'saved tensor')}"
+    if words.blind(behind.graph, behind.sample.coverage):
+        kept, saved = [(" what the graph keeps alive is not known", "")], ""
+    keeps: list[list[Piece]] = [kept, [(saved, "$dim")], [(_count(len(behind.reach.order), "node"), "$dim")]]
     return spread([left], [right], room) + "\n" + spread(keeps, [], room)
 
 

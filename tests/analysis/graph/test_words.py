@@ -13,6 +13,18 @@ def test_why_a_graph_is_not_whole(graphs):
     assert words.incomplete(Graph((), nodes, True), coverage) == ["the graph is read up to 10,000 nodes: it is larger"]
 
 
+def test_a_torch_that_does_not_tell_what_was_saved(graphs):
+    coverage = Coverage(False, ("the graph is not read: this torch does not tell what it saved without side effects",))
+    graphs.node(1)
+    assert words.blind(graphs.graph(), coverage) is True
+    (said,) = words.incomplete(graphs.graph(), coverage)
+    assert said.startswith("what the nodes saved is not read")
+    assert words.incomplete(graphs.graph(), Coverage()) == []
+    graphs.node(1, saved=[4711])
+    assert words.blind(graphs.graph(), coverage) is False
+    assert words.incomplete(graphs.graph(), coverage) == []
+
+
 def test_what_a_backward_released_is_said(graphs):
     kept = graphs.build.tensor(graphs.build.storage(16))
     graphs.node(1, 2)
