@@ -79,7 +79,12 @@ class Detail:
             self._field("freed", "a backward has released what it saved: another backward through it will raise")
         elif count:
             self._field("saved", f"{format_count(count)} {'tensor' if count == 1 else 'tensors'}, {format_bytes(own)}")
-        self._field("keeps", f"{format_bytes(behind)} that only this node and what is behind it keeps")
+        if words.blind(self._behind.graph, self._behind.sample.coverage):
+            self._field("keeps", "not known")
+        elif behind:
+            self._field("keeps", f"{format_bytes(behind)} that only this node and what is behind it keeps")
+        else:
+            self._field("keeps", "nothing that is not kept by others too")
         made = [one for number in node.tensors if (one := self._behind.sample.tensors.get(number)) is not None]
         if made:
             self._field("made", self._list(made))
