@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import pairwise
 
-# C0 and C1 controls, DEL, line and paragraph separators, bidi marks, embeddings, overrides and isolates, zero-width
-# characters, variation of interlinear annotation, the byte order mark, tags, and lone surrogates.
-_UNSAFE = re.compile(
-    "[\x00-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
-    "\ud800-\udfff\U000e0000-\U000e0fff]"
-)
+# Characters that show nothing, though Unicode calls them letters or marks: fillers, joiners and variation selectors.
+# How much room a variation selector makes is for each terminal to say.
+_INVISIBLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]")
+# Wide since Unicode 16, which not every Python knows: trigrams, digrams, hexagrams, counting rods.
+_WIDE = re.compile("[\u2630-\u2637\u268a-\u268f\u4dc0-\u4dff\U0001d300-\U0001d376]")
+# Part of the character before: marks, vowels and finals of Hangul, skin tones.
+_JOINED = re.compile("[\u1160-\u11ff\ud7b0-\ud7fb\U0001f3fb-\U0001f3ff]")
 _DIGITS = re.compile(r"\d+")
 _NUMBER_CELLS = 12
 _NUMBERED = re.compile(r"([^\W\d]+)(\d+)")  # layer1
@@ -24,13 +26,18 @@ _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\x1b": "\\e"}
 
 def safe(text: str) -> str:
     """Return `text` with every character that a terminal could obey, or hide, written out as an escape."""
-    if text.isascii() and text.isprintable():
+    if text.isprintable() and (text.isascii() or not _INVISIBLE.search(text)):
         return text
-    return _UNSAFE.sub(_escape, text)
+    return "".join(char if _is_plain(char) else _escape(char) for char in text)
 
 
-def _escape(match: re.Match[str]) -> str:
-    char = match.group()
+def _is_plain(char: str) -> bool:
+    # What is not printable is a control, a format, a surrogate, private, not assigned, or a separator; the spaces among
+    # the last do no harm.
+    return not _INVISIBLE.match(char) if char.isprintable() else unicodedata.category(char) == "Zs"
+
+
+def _escape(char: str) -> str:
     code = ord(char)
     if char in _NAMED:
         return _NAMED[char]
@@ -44,10 +51,11 @@ def width(text: str) -> int:
     return sum(map(_char_width, text))
 
 
+@lru_cache(1 << 12)
 def _char_width(char: str) -> int:
-    if unicodedata.combining(char) or unicodedata.category(char) in ("Mn", "Me"):
+    if unicodedata.category(char)[0] == "M" or _JOINED.match(char):
         return 0
-    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+    return 2 if unicodedata.east_asian_width(char) in "WF" or _WIDE.match(char) else 1
 
 
 def truncate(text: str, cells: int, *, ellipsis: str = "…", keep: str = "start") -> str:

@@ -1,5 +1,6 @@
 """Strings that are safe to show, sizes in words, groupings."""
 
+import sys
 import unicodedata
 
 import pytest
@@ -57,11 +58,31 @@ def test_truncating_keeps_what_is_asked_for():
     assert pad("ab", 4, right=True) == "  ab"
 
 
-@given(st.text(st.characters(categories=("L", "N", "P")), max_size=20).map(safe))
-def test_width_is_what_the_screen_counts(text):
-    common = all(ord(char) < 0x3000 or 0x4E00 <= ord(char) < 0xA000 for char in text)
-    if common and unicodedata.is_normalized("NFC", text):
-        assert abs(width(text) - cell_len(text)) <= sum(unicodedata.category(char) == "Lo" for char in text)
+def characters(*ranges):
+    return [chr(code) for first, last in ranges for code in range(first, last + 1)]
+
+
+# Letters, marks, symbols and pictures that were there long before any Python or terminal of today.
+LATIN_TO_SYMBOLS, HANGUL_JAMO, CJK, PICTURES = (0x20, 0x2BFF), (0x1100, 0x11FF), (0x2E80, 0xA4CF), (0x1F300, 0x1F64F)
+MORE = [(0xA960, 0xA97F), (0xAC00, 0xD7FF), (0xF900, 0xFFFD), (0x1D000, 0x1D37F), (0x20000, 0x200FF)]
+
+
+@pytest.mark.parametrize("ranges", [[LATIN_TO_SYMBOLS, HANGUL_JAMO], [CJK], [PICTURES], MORE], ids=str)
+def test_each_character_is_as_wide_as_the_screen_counts(ranges):
+    shown = map(safe, characters(*ranges))
+    assert [ascii(char) for char in shown if width(char) != cell_len(char)] == []
+
+
+@given(st.text(st.characters(categories=("L", "M", "N", "P", "Cf")), max_size=20).map(safe))
+def test_a_text_is_as_wide_as_its_characters_on_the_screen(text):
+    assert width(text) == sum(map(width, text))
+    assert cell_len(text) == sum(map(cell_len, text))  # nothing is left that joins others
+
+
+def test_no_character_that_shows_nothing_or_is_for_private_use_is_left():
+    categories = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+    every = map(chr, range(sys.maxunicode + 1))
+    assert [ascii(char) for char in every if unicodedata.category(char) in categories and safe(char) == char] == []
 
 
 @pytest.mark.parametrize(
