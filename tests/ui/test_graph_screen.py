@@ -18,6 +18,7 @@ from tensortui.model import Ended, Graph, GraphNode, Sample
 from tensortui.ui.app import TensortuiApp
 from tensortui.ui.screens.findings import FindingsScreen
 from tensortui.ui.screens.graph import GraphScreen
+from tensortui.ui.screens.help import MANUAL, in_ascii
 from tensortui.ui.screens.tensors import TensorsScreen
 
 
@@ -374,6 +375,12 @@ async def test_all_graphs_that_were_read_or_only_the_one() -> None:
         assert "OtherBackward0" in "".join(it.rows())
         await it.press("a")
         await it.until(lambda: "loss" in it.text_of("#head"))
+
+
+def test_the_manual_page_shows_in_ascii_what_an_ascii_terminal_shows() -> None:
+    page = in_ascii((MANUAL / "graph.md").read_text("utf-8"))
+    assert page.isascii() and "\\u" not in page
+    assert "/!\\ v0, now v1" in page and "   ` -> AddBackward0  shown below" in page and " > ~ the same" in page
 
 
 @pytest.mark.parametrize("size", [LARGE, MIDDLE, SMALL])

@@ -25,7 +25,7 @@ NAMES = {
 }  # fmt: skip
 MANUAL = Path(__file__).resolve().parents[2] / "manual"
 KEY_CELLS = 11
-GLYPHS = ("warn", "gone")  # those that the manual speaks of, beside the categories
+GLYPHS = ("warn", "gone", "ellipsis", "view", "opened", "closed")  # that the manual shows, beside the categories
 WIDE = 120
 
 
@@ -52,7 +52,8 @@ def in_ascii(text: str) -> str:
     for name in GLYPHS:
         text = text.replace(getattr(UNICODE, name), getattr(ASCII, name))
     for category, glyph in UNICODE.category.items():
-        text = text.replace(f"| {glyph} |", f"| {ASCII.category[category]} |")
+        text = text.replace(f"{glyph} ", f"{ASCII.category[category]} ")
+    text = text.replace("→", "->")
     return show(text.replace("\n", "\0"), ASCII).replace("\\x00", "\n")
 
 
