@@ -95,9 +95,54 @@ def test_links_lead_somewhere(root: Path, page: str) -> None:
     assert [link for link in links if "://" not in link and not (root / link).exists()] == []
 
 
+def changelog_faults(text: str, version: str) -> list[str]:
+    """What is wrong with a changelog while the code says that it is `version`."""
+    sections = re.findall(r"^## (.*)\n((?:(?!## ).*\n?)*)", text, re.MULTILINE)
+    faults = []
+    released: list[tuple[int, ...]] = []
+    to_come = ""
+    for at, (heading, body) in enumerate(sections):
+        match = re.fullmatch(r"\[(\d+)\.(\d+)\.(\d+)\] - \d{4}-\d\d-\d\d", heading)
+        if match is not None:
+            released.append(tuple(map(int, match.groups())))
+        elif heading == "[Unreleased]" and at == 0:
+            to_come = body
+        else:
+            faults.append(f"a heading out of place: {heading}")
+        if not re.search(r"^- \S", body, re.MULTILINE):
+            faults.append(f"nothing changed in {heading}")
+    if released != sorted(set(released), reverse=True):
+        faults.append("the newest does not come first")
+    current = tuple(map(int, version.split(".")))
+    if not released or max(released) < current:
+        if not to_come.strip():
+            faults.append(f"{version} is not released, and nothing is to come")
+    elif current not in released:
+        faults.append(f"there is a newer version than {version}")
+    return faults
+
+
 def test_the_changelog_has_this_version_or_what_is_to_come(root: Path) -> None:
-    text = (root / "CHANGELOG.md").read_text("utf-8")
-    assert f"## [{VERSION}]" in text or "## [Unreleased]" in text
+    assert changelog_faults((root / "CHANGELOG.md").read_text("utf-8"), VERSION) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "faults"),
+    [
+        ("## [Unreleased]\n- A.\n", 0),
+        ("## [Unreleased]\n- A.\n## [0.1.0] - 2026-01-01\n- B.\n", 0),
+        ("## [0.2.0] - 2026-01-02\n### Added\n\n- A.\n\n## [0.1.0] - 2026-01-01\n- B.\n", 0),
+        ("", 1),
+        ("## [0.1.0] - 2026-01-01\n- B.\n", 1),
+        ("## [0.3.0] - 2026-01-02\n- A.\n", 1),
+        ("## [Unreleased]\n", 2),
+        ("## [0.2.0]\n- A.\n", 2),
+        ("## [0.1.0] - 2026-01-01\n- B.\n## [0.2.0] - 2026-01-02\n- A.\n", 1),
+        ("## [0.2.0] - 2026-01-02\n- A.\n## [Unreleased]\n- B.\n", 1),
+    ],
+)
+def test_a_changelog_that_lags_behind_is_noticed(text: str, faults: int) -> None:
+    assert len(changelog_faults(text, "0.2.0")) == faults
 
 
 def test_no_module_is_too_long(root: Path) -> None:
