@@ -163,6 +163,18 @@ async def test_what_has_the_name_of_a_tensor_that_is_gone_is_a_key_away() -> Non
         assert it.tree.selected is not None and it.tree.selected.id == 60
 
 
+async def test_a_tensor_that_is_gone_leaves_the_table_as_it_was() -> None:
+    async with looking(XT) as (it, screen):
+        await it.press("escape")
+        it.screen.set_filter("device:cpu")
+        await it.press("2")
+        assert isinstance(screen := it.app.screen, LayoutScreen)
+        await give(it, screen, after(layouts(), gone=[XT]))
+        await it.press("escape")
+        await it.until(lambda: isinstance(it.app.screen, TensorsScreen))
+        assert "device:cpu" in it.bar()
+
+
 async def test_a_neighbour_that_comes_is_drawn() -> None:
     async with looking(ROW) as (it, screen):
         before = layouts()
