@@ -8,7 +8,7 @@ from ui_data import HOSTILE, Build
 
 from tensortui.analysis.text import width
 from tensortui.ui.glyphs import ASCII, UNICODE, Glyphs
-from tensortui.ui.screens.layout import LEAST_GRID, plan
+from tensortui.ui.sharing import LEAST_GRID, plan
 from tensortui.ui.widgets.cost_table import asked_lines, costs_content
 from tensortui.ui.widgets.element_facts import facts_content
 from tensortui.ui.widgets.element_grid import OFFSETS, WALK, grid_content

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from textwrap import wrap
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
@@ -21,6 +21,7 @@ from tensortui.ui.glyphs import Glyphs
 from tensortui.ui.lines import show
 from tensortui.ui.looking import Look
 from tensortui.ui.markup import content
+from tensortui.ui.sharing import LEAST_GRID, ROOMY, plan
 from tensortui.ui.widgets.ask_line import AskLine
 from tensortui.ui.widgets.cost_table import asked_lines, costs_content, usual
 from tensortui.ui.widgets.element_facts import facts_content, find
@@ -48,32 +49,6 @@ KEYS = (
     ("?", "help"),
 )
 SAID = 3  # lines of an answer, or of what is wrong with a question
-FRAME = 3  # the status line, the tabs, the keys
-LEAST_GRID = 4
-ROOMY = 34  # from this height on the parts stand apart
-
-
-class Plan(NamedTuple):
-    """How many lines each part gets."""
-
-    about: int
-    mates: int
-    costs: int
-    grid: int
-
-
-def plan(height: int, *, about: int, mates: int, usual: int, asked: int, gone: bool) -> Plan:
-    """Share out the lines of a terminal: what is fixed, then a little of everything, then the rest to the grid."""
-    roomy = height >= ROOMY
-    free = height - FRAME - 2 - gone - (2 + (1 if mates == 1 else 2)) - HEAD - 1 - asked - (3 if roomy else 0)
-    most = (5, 10, 9) if height >= 40 else (3, 5, 5) if height >= 28 else (2, 3, 3)
-    wanted = [min(about, most[0]), min(mates, most[1]), min(usual, most[2])]
-    for at in (0, 2, 1, 0, 2, 1, 1, 2):
-        if sum(wanted) + LEAST_GRID <= free:
-            break
-        wanted[at] = max(wanted[at] - 1, 0 if at != 1 else 1)
-    lines, strips, operations = wanted
-    return Plan(lines, strips, operations, max(free - sum(wanted), 1))
 
 
 class LayoutScreen(Screen[int | None]):
