@@ -188,9 +188,9 @@ def lay_out(width: int, pan: int = 0, chosen: Sequence[str] = (), needs: Mapping
     return Layout(width, bar, name, tuple(columns), hidden)
 
 
-def needs_of(tensors: Iterable[Tensor], glyphs: Glyphs) -> dict[str, int]:
-    """The cells that each column fills for these tensors."""
-    needs = dict.fromkeys(BY_KEY, 0)
+def needs_of(tensors: Iterable[Tensor], glyphs: Glyphs, least: Mapping[str, int] | None = None) -> dict[str, int]:
+    """The cells that each column fills for these tensors; not fewer than `least`."""
+    needs = {**dict.fromkeys(BY_KEY, 0), **(least or {})}
     for tensor in tensors:
         for column in COLUMNS[1:]:
             needs[column.key] = max(needs[column.key], cells(safe(column.text(tensor, glyphs))))

@@ -32,12 +32,8 @@ class TensorTree(ScrollView, can_focus=True):
     """Shows `rows`. The cursor stays on the same tensor or group whatever happens to the rows around it."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
-        *(f"tree--{name}" for name in CATEGORIES),
-        *(
-            f"tree--{name}"
-            for name in ("header", "sorted", "cursor", "cursor-blurred", "dim", "bytes", "bar", "low", "rest")
-        ),
-        *(f"tree--{name}" for name in ("name", "warning", "new", "changed", "gone")),
+        *(f"tree--{name}" for name in (*CATEGORIES, "header", "sorted", "cursor", "cursor-blurred", "dim", "bytes")),
+        *(f"tree--{name}" for name in ("bar", "low", "rest", "name", "warning", "new", "changed", "gone")),
     }
     DEFAULT_CSS = """
     TensorTree {
@@ -73,25 +69,11 @@ class TensorTree(ScrollView, can_focus=True):
         Binding("C", "open_all(False)", "Close all", show=False, id="tree.close-all", tooltip="close every group"),
         Binding("s", "sort(1)", "Sort", id="tree.sort", tooltip="sort by the next column"),
         Binding("S", "reverse", "Reverse", show=False, id="tree.reverse", tooltip="turn the order round"),
-        Binding(
-            "left_square_bracket",
-            "pan(-1)",
-            "Pan left",
-            show=False,
-            id="tree.pan-left",
-            key_display="[",
-            tooltip="columns to the left",
-        ),
-        Binding(
-            "right_square_bracket",
-            "pan(1)",
-            "Pan right",
-            show=False,
-            id="tree.pan-right",
-            key_display="]",
-            tooltip="columns to the right",
-        ),
-    ]
+        Binding("left_square_bracket", "pan(-1)", "Pan left", show=False, id="tree.pan-left", key_display="[",
+                tooltip="columns to the left"),
+        Binding("right_square_bracket", "pan(1)", "Pan right", show=False, id="tree.pan-right", key_display="]",
+                tooltip="columns to the right"),
+    ]  # fmt: skip
 
     class Highlighted(Message):
         """The cursor is on another row, or its row reads differently."""
@@ -310,13 +292,8 @@ class TensorTree(ScrollView, can_focus=True):
         self.refresh()
 
     def _fit_columns(self) -> None:
-        """Give columns that are short of room for the rows on screen what they need.
-
-        They give nothing back before the view changes: a table that moves with every sample cannot be read.
-        """
-        for key, cells in needs_of(self.visible_tensors(), self.lines.glyphs).items():
-            if cells > self._needs.get(key, 0):
-                self._needs[key] = cells
+        """Give columns that are short of room what they need; they keep it until the view changes, lest all jumps."""
+        self._needs = needs_of(self.visible_tensors(), self.lines.glyphs, self._needs)
         if lay_out(self._layout.width, self._pan, self.chosen, self._needs) != self._layout:
             self._lay_out()
 
