@@ -110,4 +110,5 @@ def graph_message(header: Dict[str, Any], body: Dict[str, Any], nodes: List[Any]
         "nodes": nodes,
         "more": more,
         "cut": body["cut"],
+        "reasons": body["reasons"],
     }

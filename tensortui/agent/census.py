@@ -36,7 +36,7 @@ class Tracked:
         self.saved = False  # the graph pass saw it saved for backward
         self.saved_as = ""  # as what and by which node: the name of those that have no other
         self.cpp_only = False
-        self.exact = False  # of torch.Tensor itself: those are counted against the references to that type
+        self.exact = False  # of torch.Tensor or Parameter itself: those are counted against the references to these
         self.base: Optional[int] = None  # id of the tensor this one is a view of
         self.views = 0  # how many tracked tensors are views of this one
 
@@ -138,8 +138,8 @@ class Census:
         self.types = TypeSet()  # every known tensor type; exact membership, never isinstance
         self.module_base: Optional[type] = None
         self.optimizer_base: Optional[type] = None
-        self.exact_type: Optional[type] = None
-        self.exact = 0  # how many of the tracked are of exactly that type
+        self.exact_types: List[type] = []
+        self.exact = 0  # how many of the tracked are of exactly one of these types
         self.base: Optional[type] = None  # torch's TensorBase once torch is there
         self.modules = WeakBag()
         self.optimizers = WeakBag()
@@ -164,7 +164,7 @@ class Census:
         kind = type(thing)
         if id(kind) not in self.types.ids:
             return False
-        return kind is self.exact_type or (has_base(kind, self.base) and not is_wrapper(kind))
+        return any(kind is one for one in self.exact_types) or (has_base(kind, self.base) and not is_wrapper(kind))
 
     def track(self, tensor: Any) -> Optional[Tracked]:
         """Return the entry of the tensor in hand, a new one where it is not known yet; None if it is no tensor."""
@@ -200,7 +200,7 @@ class Census:
     def _add(self, tensor: Any, pyid: int, ref: "weakref.ref[Any]") -> Tracked:
         tracked = Tracked(self._next_id, ref, pyid, self.clock())
         self._next_id += 1
-        if type(tensor) is self.exact_type:
+        if any(type(tensor) is one for one in self.exact_types):
             tracked.exact = True
             self.exact += 1
         self.by_id[tracked.id] = tracked

@@ -243,7 +243,7 @@ class Server:
     def _serve(self, one: Connection, events: int, now: float) -> None:
         """The one place where a viewer is read, written to, and dropped for whatever comes of it."""
         try:
-            if events & (select.POLLIN | select.POLLHUP | select.POLLERR) and one.quiet_until <= now:
+            if events & (select.POLLIN | select.POLLHUP | select.POLLERR | select.POLLNVAL) and one.quiet_until <= now:
                 self._read(one, now)
             one.flush(now)
             if one.broken or one.overdue(now) or (one.closing and one.idle):
@@ -294,19 +294,14 @@ class Server:
                 one.send(header)
 
     def drop(self, one: Connection) -> None:
-        """Close one connection; shut down first, since a forked child may hold a copy."""
+        """Close one connection."""
         if one in self.connections:
             self.connections.remove(one)
-        try:
-            if one.held.ours:
-                one.sock.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
-        one.held.close()
+        shut(one.held)
 
     def stop_listening(self) -> None:
         """Let nobody connect any more: who asks from now on is to find no agent."""
-        self._sock.close()
+        shut(self._sock)
         remove(self.path)
 
     def close(self, seconds: float = 0.2) -> None:
@@ -330,14 +325,15 @@ class Server:
             self._wake_write.close()
         self._wake_read.close()
 
-    def abandon(self) -> None:
-        """Close our copies of the descriptors in a forked child; the connections stay the parent's."""
-        connections, self.connections = self.connections, []
-        for held in (self._sock, self._wake_read, self._wake_write, *[one.held for one in connections]):
-            try:
-                held.close()
-            except OSError:
-                pass
+
+def shut(held: HeldSocket) -> None:
+    """Close a socket; it is shut down first, since a forked child may hold a copy."""
+    try:
+        if held.ours:
+            held.sock.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass
+    held.close()
 
 
 NEXT_STEPS = {

@@ -1,23 +1,20 @@
-"""Find the tensors, modules and optimizers of the target: one scan, then a hook at each start of the collector."""
+"""Find the tensors, modules and optimizers of the target: one scan, then what is young, with each sample."""
 
 import collections
 import gc
-import os
 import sys
-import time
 import weakref
 from itertools import compress, repeat
-from typing import Any, Callable, Deque, Dict, List, Optional, Set
+from typing import Any, Callable, Deque, Dict, List, Set
 
 from tensortui.agent.census import Census, Work, has_base
 from tensortui.agent.containers import is_wrapper
 from tensortui.agent.guard import Alone
 
-QUEUE_LIMIT = 300_000  # found but not looked at: past this the hook finds no more until the agent has caught up
-YOUNG_LIMIT = 10_000  # a youngest generation larger than this is not read in one go where there is another way
-MIDDLE = sys.version_info < (3, 14)  # a generation from which nothing moves on but when it is itself collected
-NO_LIMIT = 1 << 62
-HOOK_SHARE = 0.5  # of the budget: what the hook may use, the rest is the thread's
+YOUNG_LIMIT = 10_000  # objects: a younger generation that holds more is not read at once
+PAUSE, MOST_PAUSE = 5.0, 600.0  # seconds for which one that did is left alone
+# 3.14 has no middle generation: what has come through a collection may lie anywhere.
+GENERATIONS = (0, 1) if sys.version_info < (3, 14) else (0,)
 CHUNK = 2_000
 RELEASED = 32  # tensors between two looks at the clock
 SWAPS = (
@@ -36,7 +33,7 @@ class Types:
         self._census = census
         base = getattr(torch._C, "TensorBase", None) or torch._C._TensorBase
         census.base = base
-        self._exact = census.exact_type = torch.Tensor
+        self._exact = census.exact_types = [torch.Tensor, torch.nn.Parameter]
         census.module_base, census.optimizer_base = torch.nn.Module, torch.optim.Optimizer
         self.roots: Dict[int, type] = {id(one): one for one in (base, torch.nn.Module, torch.optim.Optimizer)}
         self.wanted: Set[int] = set()
@@ -62,7 +59,7 @@ class Types:
         """
         swaps = self._swaps = self._swaps_now()
         self._census.withheld = SWAPS if swaps else ""
-        self._census.exact_type = None if swaps else self._exact
+        self._census.exact_types = [] if swaps else self._exact
         tensors: Set[int] = set()
         wanted: Set[int] = set()
         kinds = []
@@ -87,7 +84,7 @@ class Types:
         self.kinds = kinds
         fewer = not self._census.types.ids <= tensors
         for ids, now in ((self._census.types.ids, tensors), (self.wanted, wanted)):
-            ids.update(now)  # the hook may run at any moment and must never see a set without what stays
+            ids.update(now)  # a look between two pieces must never see a set without what stays
             ids.intersection_update(now)
         if fewer:
             yield from self._release()
@@ -108,127 +105,75 @@ class Types:
             yield
 
 
-class Hook:
-    """The collector's callback: notes the youngest generation's tensors before they are promoted, nothing else."""
+class Young:
+    """What the program made lately: it is in the two younger generations of the collector, unless these were collected.
 
-    def __init__(self, wanted: Set[int], dead: Deque["weakref.ref[Any]"], budget: float) -> None:
-        """Prepare; `install` makes it live."""
+    Nothing of ours is called by the collector itself. It runs in the middle of any C function, and where a function
+    written in Python is called there the interpreter delivers pending signals: what their handlers raise, a Ctrl-C for
+    one, would be lost. So these generations are looked at with each sample, and what has moved on by then is found by
+    the scan that follows when the numbers do not agree.
+    """
+
+    def __init__(self, wanted: Set[int], dead: Deque["weakref.ref[Any]"], clock: Callable[[], float]) -> None:
+        """Prepare to look for objects whose types have the ids `wanted`."""
         self.wanted = wanted.__contains__
-        self._budget = budget * HOOK_SHARE
-        self.young_limit = YOUNG_LIMIT
         self.found: Deque[weakref.ref[Any]] = collections.deque()
         self.dead = dead
-        self.seconds = 0.0  # what it cost, booked by the governor
-        self.skipped = 0  # collections that it let pass, so that tensors may have been missed
-        self._purse = 0.01
-        self._at = 0.0
-        self._promoted = 0  # at most so many objects went to the middle generation since that was collected
-        self._unseen = False  # whether some of them were not looked at
-        self._pid = os.getpid()
-        self._installed: Optional[Callable[[Any, Any], None]] = None
-        self.on_fork: Optional[Callable[[], None]] = None
-
-    def install(self) -> None:
-        """Add the callback to the collector's."""
-        self._installed = self.callback
-        gc.callbacks.append(self._installed)
-
-    def remove(self) -> Optional[int]:
-        """Take the callback out again and return its place; by identity, since others' may have an `__eq__`."""
-        installed, self._installed = self._installed, None
-        callbacks = gc.callbacks
-        for place in range(len(callbacks) - 1, -1, -1):
-            if callbacks[place] is installed:
-                del callbacks[place]
-                return place
-        return None
-
-    def callback(self, phase: str, info: Any) -> None:
-        """Called by the collector, on whatever thread collects; never raises."""
-        if phase != "start":
-            return
-        try:
-            now = time.perf_counter()
-            if os.getpid() != self._pid:
-                self._forked(phase, info)
-                return
-            young, last = gc.get_count()[0], info["generation"] > 0
-            self._promoted += young
-            wait = MIDDLE and not last and self._promoted <= YOUNG_LIMIT
-            broke = self._purse + (now - self._at) * self._budget <= 0
-            if wait or (MIDDLE and not last and broke):
-                self._unseen = True
-                return
-            self._purse = min(0.05, self._purse + (now - self._at) * self._budget)
-            self._at = now
-            if broke or len(self.found) > QUEUE_LIMIT or young > self.young_limit:
-                self.skipped += 1
-            else:
-                self.look()
-                took = time.perf_counter() - now
-                self._purse -= took
-                self.seconds += took
-            if last:
-                self._promoted, self._unseen = 0, False
-        except BaseException:
-            self.skipped += 1
+        self.passed = 0  # collections, or looks left out, by which something may have been missed
+        self._clock = clock
+        self._moved = 0
+        self._pause = [0.0, 0.0]  # for how long each generation was left alone when it last was found too large
+        self._not_before = [0.0, 0.0]
 
     def look(self) -> None:
         """Note what is young, by weak references whose death callback is a C function.
 
-        What has come through one collection is still in the middle generation when that is collected in its turn, or
-        has died: looking at both then costs a fraction of looking at each collection, and misses nothing.
+        How many objects a generation holds is only known once it is read: the collector's own count goes down when old
+        ones die. One that turns out to be large is left alone for a while, each time for longer.
         """
-        self._note(gc.get_objects(generation=0))
-        if self._unseen:
-            self._unseen = False
-            self._note(gc.get_objects(generation=1))
-
-    def _note(self, objects: List[Any]) -> None:
-        self.found.extend(
-            map(weakref.ref, compress(objects, map(self.wanted, map(id, map(type, objects)))), repeat(self.dead.append))
-        )
-
-    def look_if_small(self) -> None:
-        """Look between two collections, unless so much has piled up that it would stall the target."""
-        if self._promoted * self._unseen + gc.get_count()[0] <= YOUNG_LIMIT:
-            with Alone():  # the list of them is in hand for a moment
-                self.look()
-
-    def _forked(self, phase: Any, info: Any) -> None:
-        """In a forked child: leave, and close what was inherited; the parent's viewers are not ours."""
-        place = self.remove()
-        self.found.clear()
-        if self.on_fork is not None:
-            try:
-                self.on_fork()
-            except Exception:
-                pass
-        if place is not None and place < len(gc.callbacks):
-            gc.callbacks[place](phase, info)  # it moved into our place, where the collector's loop would miss it
+        with Alone():  # the list of them is in hand for a moment
+            moved = sum(one["collections"] for one in gc.get_stats()[1:])
+            self.passed += moved - self._moved
+            self._moved = moved
+            for generation in GENERATIONS:
+                now = self._clock()
+                if now < self._not_before[generation] or gc.get_count()[0] > YOUNG_LIMIT:
+                    self.passed += 1
+                    continue
+                objects = gc.get_objects(generation=generation)
+                self.found.extend(
+                    map(
+                        weakref.ref,
+                        compress(objects, map(self.wanted, map(id, map(type, objects)))),
+                        repeat(self.dead.append),
+                    )
+                )
+                pause = min(2 * self._pause[generation] or PAUSE, MOST_PAUSE) if len(objects) > YOUNG_LIMIT else 0.0
+                self._pause[generation], self._not_before[generation] = pause, now + pause
+                del objects
 
 
-def scan_generations(hook: Hook) -> Work:
+def scan_generations(young: Young) -> Work:
     """Note everything the collector tracks, youngest generation first: objects only ever move up meanwhile."""
-    wanted = hook.wanted
+    wanted = young.wanted
     for generation in (0, 1, 2):
         objects = gc.get_objects(generation=generation)  # holds the GIL for about 0.1 us an object
         while objects:
             part = objects[-CHUNK:]
             del objects[-CHUNK:]
             picked = compress(part, map(wanted, map(id, map(type, part))))
-            hook.found.extend(map(weakref.ref, picked, repeat(hook.dead.append)))
+            young.found.extend(map(weakref.ref, picked, repeat(young.dead.append)))
             del part, picked
             yield
 
 
-def absorb(hook: Hook, census: Census) -> Work:
+def absorb(young: Young, census: Census) -> Work:
     """Enter what was found: tensors into the census, modules and optimizers into their bags."""
-    found = hook.found
-    left = len(found)  # more may come all the time
-    while left > 0:
+    found = young.found
+    left = len(found)  # more may come meanwhile, and another absorb may be under way
+    while found and left > 0:
         with Alone() as alone:  # a reference is in hand for a moment: nobody else may see the thing alive by it
-            while left > 0 and not alone.over():
+            while found and left > 0 and not alone.over():
                 _enter(found.popleft(), census)
                 left -= 1
         yield

@@ -36,7 +36,8 @@ class GradientPointers:
         try:
             self._memory = Memory()
             first, second = _pair(torch), _pair(torch)
-            self.usable = self._learn(torch._C._storage_id(first[1]), first, second)
+            self._none = 0
+            self.usable = self._learn(torch._C._storage_id(first[1]), first, second) and self._learn_none(torch)
         except Exception:
             self.usable = False
 
@@ -54,6 +55,15 @@ class GradientPointers:
                     return True
         return False
 
+    def _learn_none(self, torch: Any) -> bool:
+        """Learn the one C++ object that stands for no gradient, where there is nothing else that could."""
+        blank = torch._C._VariableFunctions.empty(1, device="cpu", requires_grad=True)
+        found = [id(blank)]
+        for offset in self._offsets:
+            found = self._follow(found, offset)
+        self._none = found[0]
+        return self.of([id(blank)]) == [0]
+
     def of(self, objects: List[int]) -> List[Optional[int]]:
         """Return the address of the Python object of each tensor's gradient, given those of the tensors.
 
@@ -63,15 +73,17 @@ class GradientPointers:
         for offset in self._offsets:
             found = self._follow(found, offset)
         wrapped = self._follow(found, self._slot)
+        found = [0 if one == self._none else one for one in found]
         # Before torch 2.10 the lowest bit tells that the C++ object keeps the Python object alive.
         return [one & -WORD or (None if inner else 0) for inner, one in zip(found, wrapped)]
 
     def bytes_of(self, objects: List[int]) -> int:
         """Return the bytes of the storages of those tensors' gradients, told without Python objects for them."""
         found = objects
-        for offset in (*self._offsets, STORAGE * WORD, NBYTES * WORD):
+        for offset in (*self._offsets, STORAGE * WORD):
             found = self._follow(found, offset)
-        return sum(one for one in found if one < MOST_BYTES)
+        sizes = self._follow(list(set(found)), NBYTES * WORD)  # several gradients may lie on one storage
+        return sum(one for one in sizes if one < MOST_BYTES)
 
     def _follow(self, addresses: List[int], offset: int) -> List[int]:
         """Return the words that lie `offset` behind the addresses, 0 for an address that is none."""

@@ -270,10 +270,12 @@ class Picture:
         place = [facts.shape, facts.strides, facts.offset, facts.dtype, facts.device, facts.layout]
         return [[tracked.id, *place, facts.flags, facts.address, facts.nbytes]]
 
-    def finish(self) -> None:
+    def finish(self) -> Work:
         """Leave no edge to a node that was not visited, and tell which tensors began at which node."""
         here = {node[0] for node in self.nodes}
-        for node in self.nodes:
+        for place, node in enumerate(self.nodes):
+            if not place % CHUNK:
+                yield
             if any(one is not None and one not in here for one in node[2]):
                 node[2] = [one if one in here else None for one in node[2]]
                 node[5]["cut"] = True
@@ -303,7 +305,8 @@ def walk(context: Context, roots: Optional[List[int]], limit: int = MAX_NODES) -
             cut = walker.cut or walker.deep or walker.skipped
             _explain(context, walker)
         yield
-    picture.finish()
+    yield from picture.finish()
+    yield
     found = picture.roots(roots is None)
     return {"roots": found, "nodes": picture.nodes, "cut": cut, "reasons": list(context.reasons)}
 

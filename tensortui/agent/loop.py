@@ -2,7 +2,7 @@
 
 import os
 import time
-from typing import Any, Dict, Optional
+from typing import Any, Dict, List, Optional
 
 from tensortui.agent.answers import Answers
 from tensortui.agent.census import Work
@@ -37,10 +37,9 @@ class Agent:
         self._pid = os.getpid()
         self._progress_at = 0.0
         self._torch_at = 0.0
-        self._apart: Optional[Work] = None  # what asked to run its next step by itself
+        self._apart: List[Work] = []  # what asked to run its next step by itself
         self._lonely_since = time.monotonic()
         self._cpu = time.thread_time()
-        self._hook_seconds = 0.0
 
     @property
     def _sampler(self) -> Optional[Sampler]:
@@ -54,7 +53,7 @@ class Agent:
         self._server.wake()
 
     def run(self) -> None:
-        """Serve until the end; leaves no hook, no socket and no file."""
+        """Serve until the end; leaves no socket and no file."""
         try:
             while not self._stop:
                 self._server.wait(self._timeout())
@@ -85,10 +84,6 @@ class Agent:
         kind = self._slice()
         cpu = time.thread_time()
         spent, self._cpu = cpu - self._cpu, cpu
-        sampler = self._sampler
-        if sampler is not None:
-            hook = sampler.hook.seconds
-            spent, self._hook_seconds = spent + hook - self._hook_seconds, hook
         self._governor.spend(spent, kind)
         if any(one.greeted for one in self._server.connections):
             self._lonely_since = now
@@ -111,7 +106,8 @@ class Agent:
         work, kind = payable
         start = time.thread_time()
         try:
-            self._apart = work if self._go_on(work) is APART else None
+            said = self._go_on(work)
+            self._apart = [one for one in self._apart if one is not work] + [work] * (said is APART)
         except StopIteration:
             workshop.over(work)
         except Exception as error:
@@ -125,7 +121,7 @@ class Agent:
         All else is run with the interpreter lock in hand and the collector asleep: what work allocates must not have
         the collector go through the target's objects, and run its finalizers, on this thread.
         """
-        if self._apart is work:
+        if any(one is work for one in self._apart):
             return next(work)
         gap = GAP
         try:
@@ -150,7 +146,7 @@ class Agent:
         if self._workshop is None or not self._workshop.busy:
             now = time.monotonic()
             due = min((one.due for one in self._server.connections if one.idle), default=now + rest)
-            rest = min(rest, max(due - now, GAP))
+            rest = min(rest, max(due - now, self._governor.wait(SAMPLE), GAP))
         return rest
 
     # -- before the first scan is over
@@ -163,7 +159,6 @@ class Agent:
         if torch is None:
             return
         sampler = Sampler(torch, self._governor.budget, time.perf_counter)
-        sampler.hook.on_fork = self._server.abandon
         for one in self._server.connections:
             one.process_told = False
         self._workshop = Workshop(sampler, self._server, self._answers, self._governor)

@@ -4,7 +4,8 @@ import functools
 import os
 import sys
 from itertools import chain
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from types import CodeType
+from typing import Any, Callable, Dict, Generator, List, Optional, Tuple
 
 from tensortui.agent import containers, labels, roles
 from tensortui.agent.census import IN_FRAME, Context, Work
@@ -12,10 +13,11 @@ from tensortui.agent.containers import LEARNED, MODULE, OPTIMIZER, TENSOR, VARIA
 from tensortui.agent.frames import MAX_DEPTH, Locals, find_frame, stack_of, thread_names
 from tensortui.agent.guard import MOST_FRAMES, Alone, Stillness
 from tensortui.agent.opened import Opened
-from tensortui.agent.walk import Found, Root, Walk
+from tensortui.agent.walk import DEPTH, Found, Root, Walk
 from tensortui.agent.wrappers import Wrappers
 
-MAX_FRAMES = 200  # frames whose variables are named in one pass
+MAX_FRAMES, LEAST_FRAMES = 200, 8  # frames whose variables are named in one pass, of all threads and of each
+TOO_MANY = "names of local variables: of some stacks only the outermost and the innermost functions are looked at"
 TOO_DEEP = "names of local variables: some stacks are too deep to be gone through without a stall"
 ABRIDGED = "names: of containers with more than %d entries only the first %d and the last %d are looked at" % (
     containers.HEAD + containers.TAIL, containers.HEAD, containers.TAIL,
@@ -67,24 +69,34 @@ def discover(context: Context) -> Work:
     return not (walk.partial or optimizers.partial)
 
 
-def discover_recent(context: Context) -> Work:
-    """Name what comes and goes with each step: gradients, and what variables and the containers in them hold.
-
-    The variables are the local ones and, for a script that has no functions, the globals of `__main__`.
-    """
+def discover_direct(context: Context) -> Work:
+    """Name gradients, and what the local variables and the globals of `__main__` hold directly: it may soon be gone."""
     base = context.census.base
     if base is None:
         return
+    yield from roles.Gradients(context, base).name_all(recent=True)
+    yield from _variables(context, base, 0)
+
+
+def discover_recent(context: Context) -> Work:
+    """Name what comes and goes with each step and is held by the containers that these variables hold."""
+    base = context.census.base
+    if base is None:
+        return
+    frames = yield from _variables(context, base, DEPTH)
+    yield from frames.name_all(True)
+
+
+def _variables(context: Context, base: type, depth: int) -> Generator[Any, None, "Frames"]:
     kinds = make_kinds(context, base, shallow=True)
     walk = Walk(context, kinds, _leaf_reader(context, base), Wrappers(context, kinds, base))
     walk.most = RECENT_ENTRIES
-    root = Root(functools.partial(_items, "__main__", kinds))
+    frames = Frames(walk, kinds, [])
+    yield from frames.name_all(False, depth)
+    root = Root(functools.partial(_items, "__main__", kinds), depth=depth)
     root.script = True
     yield from walk.below(root)
-    frames = Frames(walk, kinds, [])
-    yield from frames.name_all(False)
-    yield from roles.Gradients(context, base).name_all(recent=True)
-    yield from frames.name_all(True)
+    return frames
 
 
 class Memory:
@@ -245,7 +257,7 @@ class Frames:
         if not self._locals.usable:
             reasons.append(self._locals.reason)
 
-    def name_all(self, library: bool) -> Work:
+    def name_all(self, library: bool, depth: int = DEPTH) -> Work:
         """Name the local variables of the program's frames, or those of library frames, where nameless.
 
         The outermost come first, and modules before all else: these stay, and the names that they give with them.
@@ -255,32 +267,42 @@ class Frames:
         with Alone():
             found = self._list(library)
         yield
-        for modules in (True, False):
-            for thread, at, suffix in reversed(found):
-                root = Root(functools.partial(self._variables, thread, at, suffix, modules), "", suffix)
+        for modules in (True, False) if depth else (False,):
+            for thread, at, suffix in found:
+                root = Root(functools.partial(self._variables, thread, at, suffix, modules), "", suffix, depth)
                 root.local = not library
                 root.hides = not library
                 root.spare = library
                 yield from self._walk.below(root)
 
     def _list(self, library: bool) -> List[Tuple[int, int, str]]:
-        """Return thread, address and name suffix of the frames, innermost first."""
+        """Return thread, address and name suffix of the frames, the outermost of each thread first."""
         names = thread_names()
         found: List[Tuple[int, int, str]] = []
         left = MOST_FRAMES
-        for thread, frame in Stillness().frames.items():
+        stacks = list(Stillness().frames.items())
+        most = max(MAX_FRAMES // max(len(stacks), 1), LEAST_FRAMES)
+        for thread, frame in reversed(stacks):  # the main thread is the oldest
             stack = stack_of(frame)
             left -= len(stack) or MAX_DEPTH
             if left < 0 or not stack:
-                if TOO_DEEP not in self._reasons:
-                    self._reasons.append(TOO_DEEP)
+                self._say(TOO_DEEP)
                 continue
-            for at in stack:
-                code = at.f_code
-                if code.co_name == "<module>" or _is_library(code.co_filename) != library or len(found) >= MAX_FRAMES:
-                    continue
-                found.append((thread, id(at), _suffix(code, at.f_lineno, names.get(thread, ""))))
+            chosen = [at for at in reversed(stack) if self._wanted(at.f_code, library)]
+            if len(chosen) > most:
+                self._say(TOO_MANY)
+                chosen[most // 2 : -most // 2] = []
+            for at in chosen:
+                found.append((thread, id(at), _suffix(at.f_code, at.f_lineno, names.get(thread, ""))))
         return found
+
+    def _say(self, reason: str) -> None:
+        if reason not in self._reasons:
+            self._reasons.append(reason)
+
+    @staticmethod
+    def _wanted(code: CodeType, library: bool) -> bool:
+        return code.co_name != "<module>" and _is_library(code.co_filename) == library
 
     def _variables(self, thread: int, at: int, suffix: str, modules: bool) -> Optional[Entries]:
         now = Stillness()

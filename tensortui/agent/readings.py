@@ -1,6 +1,5 @@
 """Turns tracked tensors into rows of the two tables: each when it is new, on screen, or its turn has come."""
 
-import collections
 from itertools import islice
 from typing import Any, Deque, Dict, Iterable, Iterator, List, Optional
 
@@ -30,7 +29,7 @@ class Readings:
         self._reader = TensorReader(torch, Size(torch).of)
         self._ours = calibrate_references()
         self._rotation: List[int] = []
-        self._again: Deque[Tracked] = collections.deque()
+        self._again: Dict[int, Tracked] = {}  # by number: a base may be named again by each of its views
         self._look_up()
 
     def _look_up(self) -> None:
@@ -38,7 +37,7 @@ class Readings:
 
     def again(self, tracked: Tracked) -> None:
         """Have a tensor read again: a pass changed what its row says."""
-        self._again.append(tracked)
+        self._again[tracked.id] = tracked
 
     def bury(self) -> Work:
         """Take the dead off the tables."""
@@ -48,6 +47,7 @@ class Readings:
                 return
             self.tensors.drop(dead.id)
             self.apart.pop(dead.id, None)
+            self._again.pop(dead.id, None)
             self._storages.leave(dead.id, dead.storage)
             self._view_of(dead, None)
             yield
@@ -69,7 +69,11 @@ class Readings:
         if self._census.fresh:
             yield from self._read_each(emptied(self._census.fresh))
         if self._again:
-            yield from self._read_each(islice(emptied(self._again), most_again))
+            some = list(islice(self._again, most_again))
+            yield from self._read_each(one for one in map(self._take_again, some) if one is not None)
+
+    def _take_again(self, number: int) -> Optional[Tracked]:
+        return self._again.pop(number, None)
 
     def read_watched(self, ids: Iterable[int]) -> Work:
         """Read the tensors that a viewer has on its screen."""
@@ -121,6 +125,8 @@ class Readings:
         tracked.storage = self._storages.use(tracked.id, facts, tracked.storage)
         if tracked.storage is None and facts.bytes:
             self.apart[tracked.id] = facts.bytes
+        else:
+            self.apart.pop(tracked.id, None)
         flags = facts.flags
         tracked.cpp_only = False
         if facts.owners is not None and held - (1 if facts.owners else 0) <= 0:
@@ -164,7 +170,7 @@ class Readings:
             one = None if number_ is None else self._census.by_id.get(number_)
             if one is not None:
                 one.views += step
-                self._again.append(one)
+                self._again[one.id] = one
         tracked.base = now
 
     @staticmethod

@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, Generator, List, Optional
 from tensortui.agent import graph, names, nodes
 from tensortui.agent.census import Census, Context, Work, is_passing
 from tensortui.agent.coverage import Coverage
-from tensortui.agent.enumerate import NO_LIMIT, Hook, Types, absorb, scan_generations
+from tensortui.agent.enumerate import Types, Young, absorb, scan_generations
 from tensortui.agent.guard import LATER, QUIET, Alone, Backward, Stillness
 from tensortui.agent.poolscan import PoolScanner
 from tensortui.agent.readings import Readings
@@ -33,12 +33,10 @@ class Sampler:
         self.torch = torch
         self.census = Census(clock)
         self.types = Types(torch, self.census)
-        self.hook = Hook(self.types.wanted, self.census.dead, budget)
+        self.young = Young(self.types.wanted, self.census.dead, clock)
         self.readings = Readings(torch, self.census)
         self.tables = (self.readings.storage_table, self.readings.tensors)
         self.scanner = PoolScanner()
-        if self.scanner.reason:
-            self.hook.young_limit = NO_LIMIT
         self.coverage = Coverage(self.census, self.scanner, budget)
         self._pass_reasons: Dict[str, List[str]] = {"graph": [NOT_YET]}  # by pass, of its last run
         self._types_at = 0.0
@@ -56,7 +54,7 @@ class Sampler:
 
     def reasons(self) -> List[str]:
         """Return one sentence for each reason why not everything is known."""
-        found = self.coverage.reasons(self.hook)
+        found = self.coverage.reasons()
         for more in self._pass_reasons.values():
             found += more
         apart = list(self.readings.apart.values())
@@ -71,26 +69,24 @@ class Sampler:
     # -- enumeration
 
     def start(self) -> Work:
-        """Find everything that lives now; the hook is in place before the scan, so nothing falls between."""
+        """Find everything that lives now: what is born during the scan is young when that is over, or is missed."""
         yield from self.types.refresh()
         self._types_at = self.census.clock()
-        self.hook.install()
         yield from self.scan()
-        self.hook.look_if_small()
-        yield from absorb(self.hook, self.census)
-        self.coverage.scanned(self.hook, self.types)
+        self.young.look()
+        yield from absorb(self.young, self.census)
+        self.coverage.scanned(self.young, self.types)
         self.census.first = max(self.census.by_id, default=0)
 
     def scan(self) -> Work:
         """Note everything of the wanted types: from the pools where that works, else from the collector's lists."""
         if not self.scanner.reason:
             try:
-                yield from self.scanner.scan(self.types.kinds, self.hook.found, self.census.dead)
+                yield from self.scanner.scan(self.types.kinds, self.young.found, self.census.dead)
                 return
             except (OSError, ValueError) as error:
                 self.scanner.reason = str(error)
-        self.hook.young_limit = NO_LIMIT
-        yield from scan_generations(self.hook)
+        yield from scan_generations(self.young)
 
     def drain(self) -> Work:
         """Take in what was born and what died since the last time."""
@@ -100,11 +96,11 @@ class Sampler:
             yield from self.types.refresh()
         nodes.DEPTHS.forget_dead()
         QUIET.look()
-        self.hook.look_if_small()
+        self.young.look()
         yield from self.readings.bury()
-        yield from absorb(self.hook, self.census)
+        yield from absorb(self.young, self.census)
         yield from self.readings.bury()
-        self.coverage.check(self.hook, self.types)
+        self.coverage.check()
 
     def await_backward(self) -> Work:
         """Wait a moment for the end of a backward: in the middle of one, gradients can neither be listed nor named.
@@ -113,29 +109,25 @@ class Sampler:
         """
         end = self.census.clock() + BACKWARD_WAIT
         while True:
+            yield LATER  # what comes next begins with a slice of its own, and may be over with it
             with Alone():
                 running = self._backward.known and self._backward.running(Stillness())
             if not running or self.census.clock() > end:
                 return
-            yield LATER
 
     def audit(self) -> Work:
         """Scan once more, where tensors may have been missed and the budget allows it."""
-        if not self.coverage.audit_due(self.hook, self.types):
+        if not self.coverage.audit_due(self.young, self.types):
             return
         start = self.coverage.cpu()
-        skipped = self.hook.skipped
+        passed = self.young.passed
         yield from self.scan()
-        yield from absorb(self.hook, self.census)
-        self.coverage.scanned(self.hook, self.types, skipped, self.coverage.cpu() - start)
+        yield from absorb(self.young, self.census)
+        self.coverage.scanned(self.young, self.types, passed, self.coverage.cpu() - start)
 
     def compact(self) -> Work:
         """Keep the tables' dictionaries from growing for ever."""
         yield from self.readings.compact()
-
-    def close(self) -> None:
-        """Take the hook out of the collector."""
-        self.hook.remove()
 
     def dismantle(self) -> None:
         """Let go of all that is kept, some at a time: at once would hold the interpreter lock for long."""
@@ -152,13 +144,21 @@ class Sampler:
         """Find names and roles: modules, optimizers, globals, frames and what hangs below them."""
         yield from self._run("names", names.discover)
 
+    def run_direct(self) -> Work:
+        """Name what was born since the last sample, in the same breath: gradients, and what variables hold directly."""
+        yield from self._name_new(names.discover_direct)
+
     def run_recent(self, now_at_once: bool = False) -> Work:
         """Name what was born since the last sample, with each sample where that is cheap, or at once."""
         now = self.census.clock()
-        if not now_at_once and (not self.census.fresh or now < self._recent_at):
-            return
+        if now_at_once or now >= self._recent_at:
+            spent = yield from self._name_new(names.discover_recent)
+            self._recent_at = now + spent / (self._budget * RECENT_SHARE)
+
+    def _name_new(self, discover: Callable[[Context], Work]) -> Generator[Any, None, float]:
         context = Context(self.torch, self.census, [])
-        work = names.discover_recent(context)
+        context.track = self.census.find  # what was born since belongs to the next sample
+        work = discover(context)
         spent = 0.0
         while True:
             start = time.thread_time()
@@ -169,7 +169,7 @@ class Sampler:
             spent += time.thread_time() - start
             yield said
         for place, number in enumerate(list(context.names)):
-            if not place % DROPPED:
+            if place % DROPPED == DROPPED - 1:
                 yield
             tracked = self.census.by_id.get(number)
             if tracked is not None and context.names[number] and not tracked.names:
@@ -177,7 +177,7 @@ class Sampler:
                 tracked.found = min(tracked.found, context.categories[number])
                 if tracked.row is not None:
                     self.readings.again(tracked)
-        self._recent_at = now + spent / (self._budget * RECENT_SHARE)
+        return spent
 
     def run_graph(self) -> Work:
         """Find the tensors that the autograd graph saved for backward."""

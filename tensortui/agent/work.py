@@ -13,7 +13,7 @@ from tensortui.agent.sampler import Sampler
 UNWATCHED_DRAIN = 2.0
 PASS_EVERY = 0.5
 MOST_AGAIN = 200  # known tensors that are read again within a sample: what a pass changes may be very much
-GRAPH_CHUNK = 100  # nodes in one frame: well under a millisecond to encode
+GRAPH_CHUNK = 100  # nodes and saved tensors in one frame: well under a millisecond to encode
 
 
 class Workshop:
@@ -45,12 +45,11 @@ class Workshop:
         return self._front is not None
 
     def close(self) -> None:
-        """End all work, what it holds open with it, and take the hook out of the collector."""
+        """End all work, and what it holds open with it."""
         for work in (self._front, self._behind):
             if work is not None:
                 work.close()
         self._front = self._behind = None
-        self.sampler.close()
 
     def over(self, work: Work, failure: str = "") -> None:
         """Say that a piece of work has ended, or failed: whoever waits for it is told."""
@@ -78,7 +77,7 @@ class Workshop:
                 self._front, self._kind = self._refresh(), REQUEST
         elif graphs:
             self._front, self._kind = self._graph(graphs[0]), REQUEST
-        elif any(one.due <= now for one in ready):
+        elif any(one.due <= now for one in ready) and self._governor.wait(SAMPLE) == 0.0:
             self._front, self._kind = self._sample(), SAMPLE
         elif now - self._drained_at > UNWATCHED_DRAIN and not any(one.interval for one in ready):
             self._drained_at = now
@@ -146,11 +145,16 @@ class Workshop:
             roots if isinstance(roots, list) else None, limit if isinstance(limit, int) else graph.MAX_NODES
         )
         nodes = body["nodes"]
-        for start in range(0, max(len(nodes), 1), GRAPH_CHUNK):
+        start, end = 0, -1
+        while end < len(nodes):
             if one not in self._server.connections:
                 return
-            chunk = nodes[start : start + GRAPH_CHUNK]
-            one.queue_frame(graph_message(header, body, chunk, start + GRAPH_CHUNK < len(nodes)))
+            weight, end = 0, start
+            while end < len(nodes) and weight < GRAPH_CHUNK:
+                weight += 1 + len(nodes[end][4])
+                end += 1
+            one.queue_frame(graph_message(header, body, nodes[start:end], end < len(nodes)))
+            start = end
             yield
 
     def _read_some(self) -> Work:
@@ -166,11 +170,17 @@ class Workshop:
         With `named` its names are looked for whatever that costs.
         """
         sampler, kind = self.sampler, self._kind
-        self._kind = MOMENT
+        if kind == SAMPLE:
+            self._kind = MOMENT
         yield from sampler.await_backward()
         began = time.monotonic()
         yield from sampler.drain()
-        yield from sampler.run_recent(named)
+        born = bool(sampler.census.fresh)
+        if born:
+            yield from sampler.run_direct()
+        yield from sampler.readings.read_fresh(MOST_AGAIN)
+        if born or named:
+            yield from sampler.run_recent(named)
         yield from sampler.readings.read_fresh(MOST_AGAIN)
         yield from sampler.readings.read_watched({number for one in self._server.connections for number in one.watch})
         sampler.spread = time.monotonic() - began
@@ -198,7 +208,7 @@ class Workshop:
     def _read_named(self) -> Work:
         """Read what a pass gave a name: there may be so much of it that the samples would come late."""
         readings = self.sampler.readings
-        for _ in readings.read_fresh():
-            yield
+        for said in readings.read_fresh():
+            yield said
             while readings.compacting:  # the rows must not change then; the sample in front goes on with that
                 yield

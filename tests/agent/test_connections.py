@@ -199,22 +199,3 @@ def test_a_wake_after_the_end_writes_to_nobody(desk: Any) -> None:
     os.close(number)
     assert os.read(reading, 10) == b""
     os.close(reading)
-
-
-def test_a_forked_child_closes_what_it_inherited_and_nothing_of_its_own(desk: Any) -> None:
-    here = desk()
-    here.viewer()
-    server = here.server
-    one = server.connections[0]
-    ours = [server._sock.fd, server._wake_read.fd, server._wake_write.fd, one.sock.fileno()]
-    replaced, inherited = ours[::2], ours[1::2]
-    child = os.fork()
-    if not child:
-        ends = [replace(fd) for fd in replaced]
-        server.abandon()
-        kept = map(untouched, replaced, ends)
-        closed = [not os.path.exists(f"/proc/self/fd/{fd}") for fd in inherited]
-        os._exit(0 if all(kept) and all(closed) else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    here.viewers[0].sendall(WATCH)
-    here.until(lambda: len(here.asked) == 2)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import collections
-import gc
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,7 +9,6 @@ from typing import Any
 import pytest
 
 from tensortui.agent import main
-from tensortui.agent.enumerate import Hook
 
 HANDLER = """
 import atexit, gc, os, sys, torch
@@ -88,31 +84,6 @@ def test_the_type_that_ended_the_program_is_told_without_its_code(monkeypatch: p
 
     monkeypatch.setattr(sys, "last_type", UnhappyError, raising=False)
     assert main.exit_detail() == "UnhappyError"
-
-
-def test_a_forked_child_in_which_leaving_fails_runs_the_programs_own_callback() -> None:
-    seen: list[str] = []
-
-    def fail() -> None:
-        raise OSError("the descriptor is bad")
-
-    def own(phase: str, info: Any) -> None:
-        seen.append(phase)
-
-    hook = Hook(set(), collections.deque(), 1.0)
-    hook.on_fork = fail
-    hook.install()
-    gc.callbacks.append(own)
-    try:
-        child = os.fork()
-        if not child:
-            seen.clear()
-            gc.collect()
-            os._exit(0 if seen == ["start", "stop"] else 1)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    finally:
-        hook.remove()
-        gc.callbacks.remove(own)
 
 
 AGAIN = """

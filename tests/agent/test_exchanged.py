@@ -41,7 +41,6 @@ def told(sampler: Sampler, tensor: torch.Tensor) -> tuple[list[str], str]:
 def sampler() -> Iterator[Sampler]:
     one = Sampler(torch, 1.0, time.perf_counter)
     yield one
-    one.close()
 
 
 @pytest.fixture(params=["", "as if pools could not be read"])
@@ -93,7 +92,6 @@ def test_sharded_parameters_can_be_moved_while_attached_and_after(attached: Samp
     gc.collect()
     drain(attached)
     later.to_empty(device="cpu")
-    attached.close()
     model.float()
 
 

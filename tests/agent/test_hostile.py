@@ -157,7 +157,9 @@ def test_a_forked_child_does_not_keep_a_viewers_connection_open(program: Any, co
     process.stdin.write(f"r = os.fork(); r or exec({child!r})\n")
     process.stdin.flush()
     assert {process.stdout.readline(), process.stdout.readline()} == {"READY\n", "DONE\n"}
-    process.kill()
-    process.wait()
+    client.send({"t": "detach", "if_alone": False, "request": 1})
+    client.until("bye")
     assert select.select([client.sock], [], [], 30)[0]
     assert client.receive() is None
+    with socket.socket(socket.AF_UNIX) as late, pytest.raises(OSError, match=r"No such file|refused"):
+        late.connect(path)

@@ -84,7 +84,7 @@ def test_detach_leaves_nothing(program: Any, connect: Any) -> None:
     left = "print(len(gc.callbacks), threading.active_count(), len(os.listdir('/proc/self/task')) - before)"
     client = connect(path)
     client.refresh()
-    assert say(process, left) == "1 1 2"
+    assert say(process, left) == "0 1 2"
     client.send({"t": "detach"})
     assert client.until("bye")["reason"] == "detached"
     assert client.receive() is None
