@@ -88,12 +88,12 @@ class Groups:
             return tensor.storage if tensor.storage is not None else ~tensor.id
         return GROUPINGS[self.view.group_by](tensor)
 
-    def group_bytes(self, key: Key) -> int:
-        """The bytes of a group, each once."""
+    def group_bytes(self, key: Key) -> int | None:
+        """The bytes of a group, each once; None where they are not known."""
         if self.view.group_by == STORAGE:
             return storage_bytes(self.storage(key))
         held = {t.storage for tid in self.members.get(key, ()) if (t := self.tensor(tid)) is not None}
-        return self.accounts.bytes_of(sid for sid in held if sid is not None)
+        return self.accounts.size_of(sid for sid in held if sid is not None)
 
     def shares_storages(self, key: Key) -> bool:
         """Whether a storage counts in this group and in another one of the table, so that they add up to too much."""
@@ -272,7 +272,7 @@ class Groups:
     def _rank_of(self, key: Key) -> Any:
         sort_by, reverse = self.view.sort_by, self.view.reverse
         if sort_by == "bytes":
-            return self.group_bytes(key)
+            return self.group_bytes(key) or 0
         if sort_by == "category" and self.view.group_by == "category":
             return CATEGORY_RANK.get(key, 99)
         if sort_by == "name" and self.view.group_by != STORAGE:

@@ -154,11 +154,13 @@ class Lines:
         if self.rows.view.group_by != STORAGE:
             size = self.rows.group_bytes(key)
             whole = self.rows.accounts.totals.bytes
-            share = size / whole if whole else 0.0
+            share = size / whole if whole and size is not None else 0.0
             pieces += self._bar(size, share, layout, "bar")
-            glyph = f"{self.glyphs.category[key]} " if key in self.glyphs.category else ""
-            style = key if key in self.glyphs.category else "name"
-            words = f"{tensors_text(len(members))}, on {short_share(share)} of all bytes"
+            category = self.rows.view.group_by == "category" and key in self.glyphs.category
+            glyph = f"{self.glyphs.category[key]} " if category else ""
+            style = key if category else "name"
+            of_all = "bytes not known" if size is None else f"on {short_share(share)} of all bytes"
+            words = f"{tensors_text(len(members))}, {of_all}"
             if self.rows.shares_storages(key):
                 words += "; some storages are in other groups too"
             pieces += [(glyph + show(str(key), self.glyphs), style), (f"   {words}", "dim")]
@@ -175,7 +177,7 @@ class Lines:
     def _storage_words(self, storage: Storage, account: Account | None, members: list[int]) -> Line:
         tensors = [tensor for tid in members if (tensor := self.rows.tensor(tid)) is not None]
         whole = len(account.tensors) if account is not None else len(tensors)
-        pieces: Line = [(f"{storage.device}  ", "")]
+        pieces: Line = [(f"{show(storage.device, self.glyphs)}  ", "")]
         if whole > len(tensors):
             pieces.append((f"{len(tensors)} of {tensors_text(whole)}", "dim"))
         else:

@@ -192,8 +192,10 @@ class Rows(Groups):
         tensor = self.tensor(row) if row >= 0 else None
         if row >= 0 and tensor is None:
             return None
-        at = ~row if tensor is None else self.keys.index(self.key_of(tensor)) if self.keys else None
-        return at if at is not None and at < len(self.keys) else None
+        if tensor is None:
+            return ~row if ~row < len(self.keys) else None
+        key = self.key_of(tensor)  # while a large table is being arranged it may be in none of the groups shown
+        return self.keys.index(key) if key in self.keys else None
 
     def identity(self, row: int) -> tuple[str, Any]:
         """What a row is, whatever its position: ("tensor", id) or ("group", key)."""

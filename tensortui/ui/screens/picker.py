@@ -184,8 +184,12 @@ class PickerScreen(Screen[None]):
             self.action_look()
 
     def _again(self) -> None:
-        if self.is_current and self._attaching is None:
+        if self.is_current and self._attaching is None and not self._under_way():
             self.action_look()
+
+    def _under_way(self) -> bool:
+        """Whether the processes are being listed: where that takes long, one more would end it before it is shown."""
+        return any(worker.group == "processes" and worker.is_running for worker in self.workers)
 
     def action_look(self) -> None:
         """List the processes, in a thread: some of it waits for the kernel."""

@@ -436,7 +436,10 @@ class TensorsScreen(Screen[None]):
     def action_coverage(self) -> None:
         """Say whether every tensor was seen."""
         sample = self.feed.sample
-        if sample is None or sample.coverage.complete:
+        if sample is None or sample.phase != LIVE:
+            self.notify("The program was not looked through yet.", title="coverage", markup=False)
+            return
+        if sample.coverage.complete:
             self.notify("Every live tensor that can be seen is here.", title="coverage", markup=False)
             return
         reasons: list[str] = [show(reason, self.glyphs) for reason in sample.coverage.reasons] or [

@@ -145,7 +145,7 @@ class Inspection:
         self._title("what is in it")
         self._field("tensors", str(len(tensors)))
         storages = {tensor.storage for tensor in tensors} - {None}
-        share = f"{format_bytes(size)}  {short_share(size / whole if whole else None)} of all"
+        share = f"{format_bytes(size)}  {short_share(size / whole if whole and size is not None else None)} of all"
         self._field("on storages", str(len(storages)), "one that other groups lie on too counts in each of them")
         self._field("of bytes", share)
         for name, count in Counter(tensor.category for tensor in tensors).most_common():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from textual.content import Content
 from textual.widgets import Static
 
+from tensortui.analysis.findings import count
 from tensortui.analysis.units import format_age, format_share
 from tensortui.model import LIVE, SCANNING
 from tensortui.ui.feed import Feed
@@ -65,10 +66,10 @@ def press(key: str) -> list[Piece]:
 
 def findings(feed: Feed, glyphs: Glyphs, room: int) -> list[Piece]:
     """How many findings there are, and the key to them; the sign before them says that some are more than notes."""
-    count = len(feed.findings)
-    if not count:
+    number = count(feed.findings)
+    if not number:
         return [("no findings", "$dim")]
-    words = "1 finding" if count == 1 else f"{count} findings"
+    words = "1 finding" if number == 1 else f"{number} findings"
     grave = any(finding.severity != "note" for finding in feed.findings)
     said = (f"{glyphs.warn} {words}", "bold $warning") if grave else (words, "")
     return [said, *(press("6") if room >= NARROW else [])]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from textual.events import Click
 from textual.widgets import Static
 
+from tensortui.analysis import findings
 from tensortui.analysis.findings import Finding
 from tensortui.ui.markup import Piece, cells, spread
 
@@ -41,7 +42,7 @@ class TabBar(Static):
 
     def _paint(self) -> None:
         grave = any(finding.severity != "note" for finding in self._found)
-        counts = {"Findings": f"{len(self._found)} found " if self._found else ""}
+        counts = {"Findings": f"{findings.count(self._found)} found " if self._found else ""}
         self._tabs = []
         for at, name in SCREENS.items():
             style = "bold reverse $primary" if name == self._current else "$dim"
