@@ -186,6 +186,11 @@ class Census:
         known = self._by_pyid.get(pyid)
         return known if known is not None and known.ref() is not None else None
 
+    @property
+    def last(self) -> int:
+        """The number that was given last."""
+        return self._next_id - 1
+
     def adopt(self, ref: "weakref.ref[Any]") -> Optional[Tracked]:
         """Track the tensor behind `ref`, which must have `dead.append` as its callback."""
         tensor = ref()

@@ -5,9 +5,9 @@ import gc
 import sys
 import weakref
 from itertools import compress, repeat
-from typing import Any, Callable, Deque, Dict, List, Set
+from typing import Any, Callable, Deque, Dict, List, Sequence, Set
 
-from tensortui.agent.census import Census, Work, has_base
+from tensortui.agent.census import Census, Tracked, Work, has_base
 from tensortui.agent.containers import is_wrapper
 from tensortui.agent.guard import Alone
 
@@ -15,6 +15,8 @@ YOUNG_LIMIT = 10_000  # objects: a younger generation that holds more is not rea
 PAUSE, MOST_PAUSE = 5.0, 600.0  # seconds for which one that did is left alone
 # 3.14 has no middle generation: what has come through a collection may lie anywhere.
 GENERATIONS = (0, 1) if sys.version_info < (3, 14) else (0,)
+NEWEST = (0,)
+AT_ONCE = 16  # new tensors
 CHUNK = 2_000
 RELEASED = 32  # tensors between two looks at the clock
 SWAPS = (
@@ -125,17 +127,18 @@ class Young:
         self._pause = [0.0, 0.0]  # for how long each generation was left alone when it last was found too large
         self._not_before = [0.0, 0.0]
 
-    def look(self) -> None:
-        """Note what is young, by weak references whose death callback is a C function.
+    def look(self, generations: Sequence[int] = GENERATIONS) -> None:
+        """Note what is young, or only what is in some of the generations.
 
-        How many objects a generation holds is only known once it is read: the collector's own count goes down when old
-        ones die. One that turns out to be large is left alone for a while, each time for longer.
+        It is noted by weak references whose death callback is a C function. How many objects a generation holds is only
+        known once it is read: the collector's own count goes down when old ones die. One that turns out to be large is
+        left alone for a while, each time for longer.
         """
         with Alone():  # the list of them is in hand for a moment
             moved = sum(one["collections"] for one in gc.get_stats()[1:])
             self.passed += moved - self._moved
             self._moved = moved
-            for generation in GENERATIONS:
+            for generation in reversed(generations):  # the youngest last, for what is found last is taken in first
                 now = self._clock()
                 if now < self._not_before[generation] or gc.get_count()[0] > YOUNG_LIMIT:
                     self.passed += 1
@@ -167,25 +170,37 @@ def scan_generations(young: Young) -> Work:
             yield
 
 
-def absorb(young: Young, census: Census) -> Work:
-    """Enter what was found: tensors into the census, modules and optimizers into their bags."""
+def absorb(young: Young, census: Census, read: Callable[[Tracked], None]) -> Work:
+    """Enter what was found, the newest first: tensors into the census, modules and optimizers into their bags.
+
+    The first few tensors that are new are read in the same breath: in a program of few tensors, each may live for a
+    fraction of a millisecond only.
+    """
     found = young.found
+    at_once = AT_ONCE
     left = len(found)  # more may come meanwhile, and another absorb may be under way
     while found and left > 0:
         with Alone() as alone:  # a reference is in hand for a moment: nobody else may see the thing alive by it
             while found and left > 0 and not alone.over():
-                _enter(found.popleft(), census)
+                new = _enter(found.pop(), census)
                 left -= 1
+                if new and at_once:
+                    at_once -= 1
+                    read(census.fresh.pop())
         yield
 
 
-def _enter(ref: "weakref.ref[Any]", census: Census) -> None:
+def _enter(ref: "weakref.ref[Any]", census: Census) -> bool:
+    """Enter one thing; return whether it is a tensor that was not known."""
     thing = ref()
     if thing is None:
-        return
+        return False
     if id(type(thing)) in census.types.ids:
+        last = census.last
         census.adopt(ref)
-    elif has_base(type(thing), census.module_base):
+        return census.last > last
+    if has_base(type(thing), census.module_base):
         census.modules.add(thing)
     elif has_base(type(thing), census.optimizer_base):
         census.optimizers.add(thing)
+    return False

@@ -111,6 +111,10 @@ class Readings:
                         break
             yield
 
+    def read_now(self, tracked: Tracked) -> None:
+        """Read one tensor. Only `Alone`."""
+        self._read(tracked)
+
     def _read(self, tracked: Tracked) -> None:
         held = references(tracked.ref) - self._ours
         tensor = tracked.ref()

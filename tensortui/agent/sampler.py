@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, Generator, List, Optional
 from tensortui.agent import graph, names, nodes
 from tensortui.agent.census import Census, Context, Work, is_passing
 from tensortui.agent.coverage import Coverage
-from tensortui.agent.enumerate import Types, Young, absorb, scan_generations
+from tensortui.agent.enumerate import NEWEST, Types, Young, absorb, scan_generations
 from tensortui.agent.guard import LATER, QUIET, Alone, Backward, Stillness
 from tensortui.agent.poolscan import PoolScanner
 from tensortui.agent.readings import Readings
@@ -18,7 +18,7 @@ PASS_LIMIT = 0.5  # CPU seconds of one pass: a program may hold more objects tha
 BRIEF = "asked too often to read all anew: versions and names may be up to %d s old"
 APART = "tensors without a storage of their own, such as sparse ones, are in no total: %d, %d bytes"
 TORN = 0.5  # seconds
-SPREAD = "so much is new each time that it was read over %.1f s, as the budget allows: what lives shorter is missing"
+SPREAD = "what is new was read over %.1f s: tensors that live shorter than that may be missing"
 RECENT_SHARE = 1.0  # budgets: what naming the newest may take where that is much
 BACKWARD_WAIT = 0.25  # seconds
 DROPPED, DROP_GAP = 500, 0.0005
@@ -74,9 +74,9 @@ class Sampler:
         self._types_at = self.census.clock()
         yield from self.scan()
         self.young.look()
-        yield from absorb(self.young, self.census)
+        yield from absorb(self.young, self.census, self.readings.read_now)
         self.coverage.scanned(self.young, self.types)
-        self.census.first = max(self.census.by_id, default=0)
+        self.census.first = self.census.last
 
     def scan(self) -> Work:
         """Note everything of the wanted types: from the pools where that works, else from the collector's lists."""
@@ -98,7 +98,14 @@ class Sampler:
         QUIET.look()
         self.young.look()
         yield from self.readings.bury()
-        yield from absorb(self.young, self.census)
+        yield from absorb(self.young, self.census, self.readings.read_now)
+        yield from self.readings.bury()
+        self.coverage.check()
+
+    def take_newest(self) -> Work:
+        """Take in what was born a moment ago, and died: where that is little, within the slice in which this begins."""
+        self.young.look(NEWEST)
+        yield from absorb(self.young, self.census, self.readings.read_now)
         yield from self.readings.bury()
         self.coverage.check()
 
@@ -122,7 +129,7 @@ class Sampler:
         start = self.coverage.cpu()
         passed = self.young.passed
         yield from self.scan()
-        yield from absorb(self.young, self.census)
+        yield from absorb(self.young, self.census, self.readings.read_now)
         self.coverage.scanned(self.young, self.types, passed, self.coverage.cpu() - start)
 
     def compact(self) -> Work:

@@ -172,10 +172,12 @@ class Workshop:
         sampler, kind = self.sampler, self._kind
         if kind == SAMPLE:
             self._kind = MOMENT
+        last = sampler.census.last
+        yield from sampler.drain()
         yield from sampler.await_backward()
         began = time.monotonic()
-        yield from sampler.drain()
-        born = bool(sampler.census.fresh)
+        yield from sampler.take_newest()
+        born = sampler.census.last > last
         if born:
             yield from sampler.run_direct()
         yield from sampler.readings.read_fresh(MOST_AGAIN)

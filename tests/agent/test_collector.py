@@ -59,3 +59,38 @@ def test_the_sleep_that_the_agent_gives_the_collector_is_not_taken_for_the_progr
     process.stdin.write("over.append(1); worker.join()\n")
     process.stdin.flush()
     assert process.stdout.readline() == "DONE\n"
+
+
+SIGNALS = """
+import gc, json, signal, sys, threading, torch
+fired = []
+def handler(*_):
+    fired.append(1)
+    raise TimeoutError
+text = json.dumps([{"a": [1]}] * 3000)
+START_AGENT
+print("READY", flush=True)
+for line in sys.stdin:
+    seen = 0
+    del fired[:]
+    signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.003, 0.0031)
+    while len(fired) < 300:
+        try:
+            while len(fired) < 300: json.loads(text)
+        except TimeoutError:
+            seen += 1
+    signal.signal(signal.SIGALRM, signal.SIG_IGN)
+    print(seen - len(fired), flush=True)
+"""
+
+
+def test_what_a_signal_raises_while_the_collector_runs_reaches_the_program(program: Any, connect: Any) -> None:
+    """A function of ours that the collector calls is where the interpreter would deliver it, and lose it."""
+    process, path = program(SIGNALS)
+    client = connect(path)
+    client.send({"t": "subscribe", "interval": 0.1})
+    client.until("sample")
+    process.stdin.write("\n")
+    process.stdin.flush()
+    assert process.stdout.readline() == "0\n"

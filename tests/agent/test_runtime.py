@@ -224,6 +224,23 @@ worker.start()"""
     say(process, "over.append(1); worker.join()")
 
 
+def test_a_tensor_that_a_variable_holds_at_any_time_is_in_every_answer(program: Any, connect: Any) -> None:
+    make = """
+def work():
+    while not over:
+        local = torch.zeros(7)
+        for _ in range(2000): pass
+over = []
+worker = threading.Thread(target=work)
+worker.start()"""
+    process, path = program(PROGRAM.replace("\nkept = torch.zeros(5, 3)", make))
+    client = connect(path)
+    for number in range(10):
+        client.refresh(number)
+        assert [7] in [row["shape"] for row in client.tables["tensors"].values()]
+    say(process, "over.append(1); worker.join()")
+
+
 def test_a_program_that_makes_its_steps_meanwhile_is_told_as_it_is_at_the_end(program: Any, connect: Any) -> None:
     step = """
 model = torch.nn.Linear(64, 64)
