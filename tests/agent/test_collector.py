@@ -63,25 +63,22 @@ def test_the_sleep_that_the_agent_gives_the_collector_is_not_taken_for_the_progr
 
 SIGNALS = """
 import gc, json, signal, sys, threading, torch
-fired = []
 def handler(*_):
-    fired.append(1)
     raise TimeoutError
-text = json.dumps([{"a": [1]}] * 3000)
+signal.signal(signal.SIGALRM, handler)
+text = json.dumps([{"a": [1]}] * 3000)  # the collector runs several times while this is read
 START_AGENT
 print("READY", flush=True)
 for line in sys.stdin:
-    seen = 0
-    del fired[:]
-    signal.signal(signal.SIGALRM, handler)
-    signal.setitimer(signal.ITIMER_REAL, 0.003, 0.0031)
-    while len(fired) < 300:
+    lost = 0
+    for _ in range(200):
         try:
-            while len(fired) < 300: json.loads(text)
+            signal.setitimer(signal.ITIMER_REAL, 0.002)
+            for _ in range(30): json.loads(text)
+            lost += 1
         except TimeoutError:
-            seen += 1
-    signal.signal(signal.SIGALRM, signal.SIG_IGN)
-    print(seen - len(fired), flush=True)
+            pass
+    print(lost, flush=True)
 """
 
 
