@@ -47,11 +47,9 @@ class Governor:
     def wait(self, kind: str) -> float:
         """Return the seconds until the next slice of a kind of work may run, 0 where it may now."""
         self._accrue()
-        if kind == MOMENT:
-            kind = SAMPLE
-            if self._purses[kind] > -DEBT:
-                return 0.0
-        balance = self._purses[kind]
+        credit = DEBT if kind == MOMENT else 0.0
+        kind = SAMPLE if kind == MOMENT else kind
+        balance = self._purses[kind] + credit
         return 0.0 if balance > 0 else min(-balance / (self.budget * SHARES[kind]) + GAP, 1.0)
 
     def spend(self, seconds: float, kind: str) -> None:

@@ -252,7 +252,7 @@ class NodeReader:
                 continue
             for parts in _read(now, map(_PARTS, map(space[name].__get__, (node,)))):
                 # What holds nothing and has no hook is either refused or was never given: no code runs.
-                if parts == (None, None) and self._refused(plain.__get__, node, now):
+                if all(part is None for part in parts) and self._refused(plain.__get__, node, now):
                     return True
         return False
 

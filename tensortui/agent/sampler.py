@@ -230,9 +230,10 @@ class Sampler:
                     self.readings.again(tracked)
             else:
                 called, found = called or "", context.categories.get(tracked.id, OTHER)
-                if complete < 0 and is_passing(called) and not is_passing(tracked.names):
-                    # The pass was cut: what names it best was not reached.
-                    called, found = tracked.names, min(found, tracked.found)
+                if complete < 0:  # the pass was cut: what names it best, or tells its role, may not have been reached
+                    found = min(found, tracked.found)
+                    if is_passing(called) and not is_passing(tracked.names):
+                        called = tracked.names
                 if called != tracked.names or found != tracked.found:
                     tracked.names, tracked.found = called, found
                     self.readings.again(tracked)

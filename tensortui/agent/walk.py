@@ -121,7 +121,11 @@ class Walk:
 
     def _piece(self, root: Root, alone: Alone) -> bool:
         """Go on from where the last piece stopped; True when there is nothing left."""
-        levels = self._descend(root)
+        try:
+            levels = self._descend(root)
+        except RuntimeError:  # it was changed since: the next pass makes up for it
+            self.partial = True
+            return True
         count = 0
         while levels:
             prefix, entries, depth = levels[-1]

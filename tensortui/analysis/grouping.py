@@ -15,6 +15,14 @@ _LOCAL = re.compile(r"(?P<path>\S.*) @ (?P<frame>\S+\(\) .+?)(?::\d+)?(?P<thread
 _STATE = re.compile(r"[\w\[\]'\"]+ of (?P<parameter>.+)")
 
 
+_LINE = re.compile(r":\d+(?= \[|$)")
+
+
+def without_line(name: str) -> str:
+    """A name without the line at which the function is by now: that moves with each sample."""
+    return _LINE.sub("", name)
+
+
 def holder_of(name: str) -> str:
     """The module, container or frame that holds the tensor of this name."""
     local = _LOCAL.fullmatch(name)

@@ -14,7 +14,7 @@ from itertools import chain, pairwise
 from typing import NamedTuple
 
 from tensortui.analysis.changes import unlike
-from tensortui.analysis.grouping import NO_HOLDER, holder_of
+from tensortui.analysis.grouping import NO_HOLDER, holder_of, without_line
 from tensortui.model import LIVE, Sample, Tensor
 
 BUCKETS = 64  # parts of time that are remembered; where there are more, two become one
@@ -22,7 +22,6 @@ PARTS = 4  # parts of the time in which the least has to rise
 NEWEST = 3  # tensors of a group that are remembered by id
 MOST_GROUPS = 20_000  # more of them are not followed
 _NUMBER = re.compile(r"\d+")
-_LINE = re.compile(r":\d+(?= \[|$)")
 
 
 class Kind(NamedTuple):
@@ -257,7 +256,7 @@ def kind_of(tensor: Tensor) -> Kind:
     """What a tensor is, apart from which one."""
     name = tensor.names[0] if tensor.names else ""
     path, at, frame = name.partition(" @ ")
-    pattern = _NUMBER.sub("*", path) + at + _LINE.sub("", frame)
+    pattern = _NUMBER.sub("*", path) + at + without_line(frame)
     holder = _NUMBER.sub("*", holder_of(name)) if name else NO_HOLDER
     return Kind(pattern, holder, tensor.category, tensor.shape, tensor.dtype, tensor.device)
 

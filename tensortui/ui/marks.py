@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
+from tensortui.analysis.grouping import without_line
 from tensortui.model import Change, Sample, Tensor
 
 MARK_SECONDS = 2.0
@@ -61,6 +62,11 @@ class Marks:
 
 
 def _read(tensor: Tensor) -> tuple[object, ...]:
-    """What a line of the table says of a tensor, but for the count of in-place changes."""
+    """What a line of the table says of a tensor, but for what each step changes.
+
+    That is the count of in-place changes, the line at which the function is that holds the tensor, and the names that
+    other functions give it while they run.
+    """
     place = (tensor.storage, tensor.shape, tensor.strides, tensor.offset, tensor.dtype)
-    return (*place, tensor.names, tensor.category, tensor.grad_fn)
+    name = without_line(tensor.names[0]) if tensor.names else ""
+    return (*place, name, tensor.category, tensor.grad_fn)
