@@ -74,6 +74,7 @@ class Watch:
         """Remember which process `pid` is now."""
         self.pid = pid
         self._started = start_time(pid)
+        self._image = _image(pid)
         self._fd: int | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -95,6 +96,11 @@ class Watch:
     def alive(self) -> bool:
         """Whether it still runs."""
         return exists(self.pid, self._started)
+
+    def replaced(self) -> bool:
+        """Whether it still runs, but another program in it (exec), as far as the kernel lets us see."""
+        now = _image(self.pid)
+        return self.alive() and bool(self._image) and bool(now) and now != self._image
 
     def status(self) -> int | None:
         """Its wait status, once it has ended and where that can be read."""
@@ -150,6 +156,12 @@ class Watch:
             return None
         fields = _INFO.unpack(info)
         return fields[-1] if fields[0] & _PIDFD_INFO_EXIT else None
+
+
+def _image(pid: int) -> list[str]:
+    """Where the code and the stack of the program in a process lie; empty where that is not told."""
+    fields = (_stat(pid) or [])[23:26]
+    return fields if any(field not in ("0", "1") for field in fields) else []
 
 
 def _stat(pid: int) -> list[str] | None:

@@ -264,7 +264,8 @@ class LiveSource:
                 self._finish()
                 return
             await asyncio.sleep(_LAST_WORDS / 20)
-        self._end(self._bye or Ended("the agent closed the connection; the process goes on", time.time(), False))
+        why = "the process runs another program now" if self._watch.replaced() else "the process goes on"
+        self._end(self._bye or Ended(f"the agent closed the connection; {why}", time.time(), False))
 
     def _handle(self, header: Header, payload: bytes) -> None:
         kind = header["t"]

@@ -407,3 +407,18 @@ def test_signals_have_names():
 
     assert describe(signal.SIGSEGV | 0x80) == "the process was killed by signal 11 (SIGSEGV)"
     assert describe(None) == "the process ended"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_a_process_that_runs_another_program_by_now_is_told_from_one_that_goes_on():
+    other = "print(flush=True); input()"
+    code = f"import os, sys; input(); os.execv(sys.executable, [sys.executable, '-c', {other!r}])"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        watch = endings.Watch(process.pid)
+        assert not watch.replaced()
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        process.stdout.readline()
+        assert watch.replaced()
+        process.kill()
+        watch.close()
