@@ -18,8 +18,9 @@ def _triplets(*names: str) -> frozenset[object]:
 
 
 CURSOR = _triplets("cursor")
+ELSEWHERE = _triplets("cursor-blurred")  # the cursor, while something else has the keys
 FAINT = _triplets("dim", "faint")
-REVERSED, FAINTLY = Style(reverse=True), Style(dim=True)
+REVERSED, FAINTLY, UNDERLINED = Style(reverse=True), Style(dim=True), Style(underline=True)
 
 
 def _is(color: RichColor | None, triplets: frozenset[object]) -> bool:
@@ -32,6 +33,8 @@ def plain(style: Style) -> Style:
     out = style.without_color + Style(meta=style.meta)
     if _is(style.bgcolor, CURSOR):
         return out + REVERSED
+    if _is(style.bgcolor, ELSEWHERE):
+        return out + UNDERLINED
     return out + FAINTLY if _is(style.color, FAINT) else out
 
 
