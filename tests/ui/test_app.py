@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from ui_data import Played, after, many, training
 
 from tensortui.analysis.text import natural
 from tensortui.errors import TensortuiError
+from tensortui.model import Change
 from tensortui.ui.app import TensortuiApp
 from tensortui.ui.screens.columns import ColumnsScreen
 from tensortui.ui.screens.confirm import ConfirmScreen
@@ -169,6 +171,21 @@ async def test_a_sample_that_comes_while_rows_are_arranged_waits_for_that() -> N
         it.source.queue.put_nowait(newer)
         await it.until(lambda: it.screen.rows.sample is newer and not it.tree.busy)
         assert it.screen.rows.view.sort_by == "name" and it.screen.rows.shown == 4999
+
+
+async def test_going_to_a_tensor_that_passes_the_filter_leaves_it_though_the_rows_are_old() -> None:
+    sample = training()
+    old = next(iter(sample.tensors.values()))
+    new = replace(old, id=9_000, names=("model.new",))
+    newer = replace(sample, seq=sample.seq + 1, tensors={**sample.tensors, new.id: new}, change=Change())
+    async with driven(sample) as it:
+        it.screen.set_filter("name~model")
+        it.app.feed.sample = newer  # type: ignore[union-attr]
+        it.screen.go_to(new.id)
+        assert it.screen.rows.view.filter is not None
+        it.screen.set_filter("name~nothing")
+        it.screen.go_to(new.id)
+        assert it.screen.rows.view.filter is None
 
 
 async def test_keys_that_make_no_sense_are_neither_listed_nor_obeyed() -> None:

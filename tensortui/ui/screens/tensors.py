@@ -429,8 +429,11 @@ class TensorsScreen(Screen[None]):
     def go_to(self, tid: int) -> None:
         """Put the cursor on a tensor; a filter that leaves it out is cleared."""
         if not self.tree_view.go_to(tid):
-            self.tree_view.aim(tid)
-            self.set_filter("")
+            self.tree_view.aim(tid)  # the rows may be of an older sample: another screen was in front
+            sample, wanted = self.feed.sample, self.tree_view.rows.view.filter
+            tensor = sample.tensors.get(tid) if sample is not None else None
+            if sample is None or tensor is None or (wanted and not wanted.matches(tensor, sample.storages)):
+                self.set_filter("")
         self.tree_view.focus()
 
     def action_coverage(self) -> None:
