@@ -22,7 +22,7 @@ TOO_DEEP = "names of local variables: some stacks are too deep to be gone throug
 ABRIDGED = "names: of containers with more than %d entries only the first %d and the last %d are looked at" % (
     containers.HEAD + containers.TAIL, containers.HEAD, containers.TAIL,
 )  # fmt: skip
-RECENT_ENTRIES = 2_000  # below one variable
+RECENT_ENTRIES = 500  # below one variable
 LIBRARY_DEPTH = 3
 LIBRARY_EVERY = 60.0  # seconds
 
