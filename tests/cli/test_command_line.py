@@ -159,3 +159,18 @@ def test_a_full_disk_is_said(trainer: subprocess.Popen[str], what: str) -> None:
         1,
         ["tensortui: The output could not be written: No space left on device.", "Send it elsewhere."],
     )
+
+
+def test_ctrl_c_while_the_command_is_being_loaded_is_quiet() -> None:
+    """The finder stands for an import in which the signal comes."""
+    code = """
+import sys
+class Interrupted:
+    def find_spec(self, name, *_):
+        if name == "tensortui.cli.main": raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupted())
+from tensortui.__main__ import main
+sys.exit(main())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
