@@ -5,11 +5,11 @@ import weakref
 from typing import Any, Callable, Deque, Dict, Generator, Iterator, List, Optional, Set, Tuple
 
 from tensortui.agent.containers import is_wrapper
+from tensortui.agent.labels import IN_FRAME
 from tensortui.wire.messages import OTHER
 
 SEPARATOR = "\0"  # between the names of one tensor: no name has an unprintable character in it
 MAX_NAMES = 16
-IN_FRAME = " @ "  # before the frame that a variable belongs to
 
 # Sliced work: yields None, guard.APART or guard.LATER after every 0.1 ms or so; the loop decides when it goes on.
 Work = Generator[Any, None, Any]

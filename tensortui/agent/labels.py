@@ -3,6 +3,8 @@
 from typing import Any
 
 MAX_KEY = 60  # characters of one key
+IN_FRAME = " @ "  # in a name, before the frame that a variable belongs to: nothing else in a name may look like it
+NO_FRAME = r" \x40 "
 MAX_NAME = 400  # characters of a whole name
 _PLAIN = (int, float, bool, complex, bytes, type(None), type(Ellipsis))
 _NAME = type.__dict__["__name__"].__get__
@@ -16,7 +18,7 @@ def key(thing: Any, depth: int = 2) -> str:
     if kind is int and not -(1 << 200) < thing < 1 << 200:
         return "<int>"
     if kind is bytes:
-        return clip(repr(thing[:MAX_KEY]), MAX_KEY)
+        return clip(safe(repr(thing[:MAX_KEY])), MAX_KEY)
     for plain in _PLAIN:
         if kind is plain:
             return repr(thing)
@@ -43,7 +45,7 @@ def attribute(name: Any) -> str:
 
 def member(name: Any) -> str:
     """Return how a parameter, buffer or submodule is written, as torch does: `.0`, `.weight`."""
-    if type(name) is str and name.isprintable() and len(name) <= MAX_KEY:
+    if type(name) is str and name.isprintable() and len(name) <= MAX_KEY and IN_FRAME not in name:
         return "." + name
     return "[%s]" % key(name)
 
@@ -73,6 +75,7 @@ def clip(text: str, limit: int = MAX_NAME) -> str:
 
 def safe(text: str) -> str:
     """Return `text` with everything that is not printable escaped: control, bidi and surrogate characters."""
+    text = text.replace(IN_FRAME, NO_FRAME)
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text)

@@ -8,7 +8,7 @@ from types import CodeType
 from typing import Any, Callable, Dict, Generator, List, Optional, Tuple
 
 from tensortui.agent import containers, labels, roles
-from tensortui.agent.census import IN_FRAME, Context, Work
+from tensortui.agent.census import Context, Work
 from tensortui.agent.containers import LEARNED, MODULE, OPTIMIZER, TENSOR, VARIABLE, Entries, Kinds
 from tensortui.agent.frames import MAX_DEPTH, Locals, find_frame, stack_of, thread_names
 from tensortui.agent.guard import MOST_FRAMES, Alone, Stillness
@@ -327,7 +327,7 @@ def _where(code: Any) -> str:
 
 
 def _suffix(code: Any, line: Optional[int], thread: str) -> str:
-    text = IN_FRAME + "%s%d" % (_where(code), line or 0)
+    text = labels.IN_FRAME + "%s%d" % (_where(code), line or 0)
     return text + " [%s]" % labels.clip(labels.safe(thread), 40) if thread else text
 
 

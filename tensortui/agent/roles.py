@@ -6,7 +6,7 @@ from itertools import chain, count, islice
 from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 from tensortui.agent import containers, labels
-from tensortui.agent.census import IN_FRAME, SEPARATOR, Context, Tracked, WeakBag, Work
+from tensortui.agent.census import SEPARATOR, Context, Tracked, WeakBag, Work
 from tensortui.agent.containers import TENSOR, WRAPPER, Entries, Kinds
 from tensortui.agent.gradients import GradientPointers, RestReader
 from tensortui.agent.guard import QUIET, Alone, Backward, DisturbedError
@@ -270,7 +270,7 @@ class Gradients:
 
 
 def _gradient_of(owner: str) -> str:
-    path, frame, where = owner.partition(IN_FRAME)
+    path, frame, where = owner.partition(labels.IN_FRAME)
     return path + ".grad" + frame + where
 
 

@@ -7,13 +7,14 @@ from tensortui.agent import labels
 
 KEYS = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.binary() | st.complex_numbers()
+    | st.text("a @", max_size=8) | st.text("a @", max_size=8).map(str.encode)
     | st.text(st.characters(), max_size=200) | st.text(st.characters(categories=["Cc", "Cf", "Cs", "Zl", "Zp", "Co"])),
     lambda inner: st.lists(inner, max_size=12).map(tuple),
 )  # fmt: skip
 
 
 def is_safe(text):
-    return text.isprintable() and text.encode("utf-8") is not None
+    return labels.IN_FRAME not in text and text.isprintable() and text.encode("utf-8") is not None
 
 
 @given(KEYS)
@@ -24,7 +25,7 @@ def test_any_key_is_printable_and_short(key):
     assert is_safe(label)
 
 
-@given(st.text(st.characters()))
+@given(st.text(st.characters()) | st.text("a @", max_size=8))
 def test_any_attribute_module_member_and_variable_is_printable(name):
     for made in (labels.attribute(name), labels.member(name), labels.variable(name), labels.safe(name)):
         assert is_safe(made)
