@@ -75,7 +75,8 @@ def clip(text: str, limit: int = MAX_NAME) -> str:
 
 def safe(text: str) -> str:
     """Return `text` with everything that is not printable escaped: control, bidi and surrogate characters."""
-    text = text.replace(IN_FRAME, NO_FRAME)
+    while IN_FRAME in text:  # one may begin with the end of another
+        text = text.replace(IN_FRAME, NO_FRAME)
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text)
