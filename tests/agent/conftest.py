@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tensortui.agent import walk
 from tensortui.wire.frames import Decoder, encode
 from tensortui.wire.messages import COLUMNS, NONE
 
@@ -129,8 +130,13 @@ def connect() -> type[Client]:
 
 
 @pytest.fixture
-def agent() -> Any:
-    """The class that runs discovery on this very process, without the agent's loop."""
+def agent(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The class that runs discovery on this very process, without the agent's loop.
+
+    This process holds whatever the tests of a whole run need: a pass must not be cut because of that.
+    """
+    for limit in ("MAX_SECONDS", "MAX_ENTRIES", "MAX_PASS"):
+        monkeypatch.setattr(walk, limit, 10**8)
     spec = importlib.util.spec_from_file_location("in_process", Path(__file__).with_name("in_process.py"))
     assert spec is not None
     assert spec.loader is not None

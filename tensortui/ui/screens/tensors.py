@@ -441,13 +441,9 @@ class TensorsScreen(Screen[None]):
         sample = self.feed.sample
         if sample is None or sample.phase != LIVE:
             self.notify("The program was not looked through yet.", title="coverage", markup=False)
-            return
-        if sample.coverage.complete:
+        elif sample.coverage.complete:
             self.notify("Every live tensor that can be seen is here.", title="coverage", markup=False)
-            return
-        reasons: list[str] = [show(reason, self.glyphs) for reason in sample.coverage.reasons] or [
-            "no reason was given"
-        ]
-        self.notify(
-            "\n".join(f"- {reason}" for reason in reasons), title="not every tensor was seen", markup=False, timeout=15
-        )
+        else:
+            reasons = [show(reason, self.glyphs) for reason in sample.coverage.reasons] or ["no reason was given"]
+            text = "\n".join(f"- {reason}" for reason in reasons)
+            self.notify(text, title="not every tensor was seen", markup=False, timeout=15)
