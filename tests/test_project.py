@@ -14,7 +14,7 @@ from tensortui.version import VERSION
 
 CORE = ("analysis", "attach", "cli", "gpu", "model", "sources", "wire")
 LONGEST_MODULE = 450
-MACHINE_WORDS = re.compile(r"(?<!\})(?<!\d)/(root|work|home)/|/tmp/lab|\b(TODO|FIXME|XXX)\b")
+MACHINE_WORDS = re.compile(r"(?<!\})(?<!\d)/(root|work|home)/|/tmp/(?!tensortui)\w|\b(TODO|FIXME|XXX)\b")
 
 
 def modules_of(root: Path, *packages: str) -> list[str]:

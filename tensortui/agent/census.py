@@ -164,7 +164,10 @@ class Census:
         kind = type(thing)
         if id(kind) not in self.types.ids:
             return False
-        return any(kind is one for one in self.exact_types) or (has_base(kind, self.base) and not is_wrapper(kind))
+        return self._is_exact(kind) or (has_base(kind, self.base) and not is_wrapper(kind))
+
+    def _is_exact(self, kind: type) -> bool:
+        return any(kind is one for one in self.exact_types)
 
     def track(self, tensor: Any) -> Optional[Tracked]:
         """Return the entry of the tensor in hand, a new one where it is not known yet; None if it is no tensor."""
@@ -205,7 +208,7 @@ class Census:
     def _add(self, tensor: Any, pyid: int, ref: "weakref.ref[Any]") -> Tracked:
         tracked = Tracked(self._next_id, ref, pyid, self.clock())
         self._next_id += 1
-        if any(type(tensor) is one for one in self.exact_types):
+        if self._is_exact(type(tensor)):
             tracked.exact = True
             self.exact += 1
         self.by_id[tracked.id] = tracked

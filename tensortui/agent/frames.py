@@ -12,8 +12,8 @@ from types import CellType, CodeType, FrameType
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from tensortui.agent.guard import ONLY_TRUE, Alone, DisturbedError, Stillness
+from tensortui.agent.memory import WORD, is_pointer
 
-WORD = ctypes.sizeof(ctypes.c_size_t)
 MAX_SLOTS = 512
 MAX_DEPTH = 1_000  # frames of one thread
 TRIES = 5  # to calibrate, where threads are switched in the middle of it
@@ -161,7 +161,7 @@ def _probe(a: Any, b: Any, c: Any) -> Optional[Tuple[int, int]]:
                 return 0, place * WORD
         return None
     inner = inside[3]  # the frame object: its head, f_back, f_frame
-    if inner % WORD or inner < 1 << 16:
+    if not is_pointer(inner):
         return None
     behind = _words(inner, 16)
     for place in range(4, 14):

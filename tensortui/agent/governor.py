@@ -63,7 +63,7 @@ class Governor:
                 self._history.popleft()
 
     def slice_took(self, seconds: float) -> None:
-        """Remember the wall time of one slice."""
+        """Remember the processor time of one slice."""
         self.longest_slice = max(self.longest_slice, seconds)
 
     def share(self) -> float:

@@ -16,7 +16,7 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple
 from tensortui.agent import containers, labels
 from tensortui.agent.containers import TENSOR, Kinds
 from tensortui.agent.guard import DisturbedError, Stillness
-from tensortui.agent.memory import Memory, pairs
+from tensortui.agent.memory import WORD, Memory, pairs
 
 SHALLOW = 10_000  # nodes with no longer path below them may all be touched
 DEEP = 5_000  # and this many others that live at the same time
@@ -24,7 +24,6 @@ SWEEP = 256  # of those that are looked at in one go
 ENOUGH = 200  # nodes that agree with what the layout is believed to be
 MAX_SAVED = 256  # tensors of one node
 MAX_SUCCESSORS = 1024
-WORD = 8
 NODE_POINTER = 16  # in the Python object of a C++ node, behind its head
 RAW = "_raw_saved_"
 _PARTS = attrgetter("unpack_hook", "data")

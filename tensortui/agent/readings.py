@@ -105,17 +105,14 @@ class Readings:
             more = False
             with Alone() as alone:
                 for tracked in todo:
-                    self._read(tracked)
+                    self.read(tracked)
                     if alone.over():
                         more = True
                         break
             yield
 
-    def read_now(self, tracked: Tracked) -> None:
-        """Read one tensor. Only `Alone`."""
-        self._read(tracked)
-
-    def _read(self, tracked: Tracked) -> None:
+    def read(self, tracked: Tracked) -> None:
+        """Read one tensor. Only `Alone`: nobody may see it alive because we are looking at it."""
         held = references(tracked.ref) - self._ours
         tensor = tracked.ref()
         if tensor is None:

@@ -74,7 +74,7 @@ class Sampler:
         self._types_at = self.census.clock()
         yield from self.scan()
         self.young.look()
-        yield from absorb(self.young, self.census, self.readings.read_now)
+        yield from absorb(self.young, self.census, self.readings.read)
         self.coverage.scanned(self.young, self.types)
         self.census.first = self.census.last
 
@@ -98,14 +98,14 @@ class Sampler:
         QUIET.look()
         self.young.look()
         yield from self.readings.bury()
-        yield from absorb(self.young, self.census, self.readings.read_now)
+        yield from absorb(self.young, self.census, self.readings.read)
         yield from self.readings.bury()
         self.coverage.check()
 
     def take_newest(self) -> Work:
         """Take in what was born a moment ago, and died: where that is little, within the slice in which this begins."""
         self.young.look(NEWEST)
-        yield from absorb(self.young, self.census, self.readings.read_now)
+        yield from absorb(self.young, self.census, self.readings.read)
         yield from self.readings.bury()
         self.coverage.check()
 
@@ -129,7 +129,7 @@ class Sampler:
         start = self.coverage.cpu()
         passed = self.young.passed
         yield from self.scan()
-        yield from absorb(self.young, self.census, self.readings.read_now)
+        yield from absorb(self.young, self.census, self.readings.read)
         self.coverage.scanned(self.young, self.types, passed, self.coverage.cpu() - start)
 
     def compact(self) -> Work:

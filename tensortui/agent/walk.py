@@ -82,7 +82,6 @@ class Walk:
         self.visited: Set[int] = set()
         self.hidden = WeakBag()  # modules that were left out
         self.most = MAX_ENTRIES  # that are looked at below one root
-        self.cut = False
         self.partial = False  # whether something is left out: it was cut, or looked at by the pass before
         self.found: Optional[List[Found]] = None  # where what is named is noted as well
         self._context = context
@@ -187,7 +186,7 @@ class Walk:
         return False
 
     def _cut(self, root: Root) -> None:
-        self.cut = self.partial = True
+        self.partial = True
         if root.key:
             self._cut_at[root.key] = root.path
 
