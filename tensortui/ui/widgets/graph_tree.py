@@ -9,18 +9,18 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.binding import Binding, BindingType
 from textual.events import Click, Resize
-from textual.geometry import Region, Size
+from textual.geometry import Size
 from textual.message import Message
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tensortui.analysis.graph import FOLD, LEAF, LINK, NODE, Behind, Row
 from tensortui.model import CATEGORIES
 from tensortui.ui.glyphs import Glyphs
+from tensortui.ui.widgets.cursor_view import CursorView
 from tensortui.ui.widgets.graph_lines import GraphLines, heading
 
 
-class GraphTree(ScrollView, can_focus=True):
+class GraphTree(CursorView):
     """Shows what is behind some roots. The cursor stays on the same row whatever opens and closes around it."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
@@ -66,7 +66,7 @@ class GraphTree(ScrollView, can_focus=True):
         Binding("C", "open_all(False)", "Close all", show=False, id="graph-tree.close-all", tooltip="close everything"),
     ]
 
-    class Highlighted(Message):
+    class Highlighted(CursorView.Highlighted):
         """The cursor is on another row."""
 
     class Chosen(Message):
@@ -153,12 +153,9 @@ class GraphTree(ScrollView, can_focus=True):
     # -- drawing
 
     @property
-    def _top(self) -> int:
-        return int(self.scroll_offset.y)
-
-    @property
-    def _body(self) -> int:
-        return max(self.size.height - 1, 1)
+    def row_count(self) -> int:
+        """How many rows there are."""
+        return len(self._rows)
 
     def notify_style_update(self) -> None:
         """Forget the styles of the old theme."""
@@ -167,8 +164,7 @@ class GraphTree(ScrollView, can_focus=True):
 
     def on_resize(self, event: Resize) -> None:
         """Keep the cursor in sight."""
-        if not 0 <= self.cursor - self._top < self._body:
-            self.scroll_to(y=max(0, self.cursor - self._body + 1), animate=False)
+        self._keep_in_sight()
 
     def _style(self, name: str) -> Style:
         style = self._styles.get(name)
@@ -197,30 +193,6 @@ class GraphTree(ScrollView, can_focus=True):
         return strip.adjust_cell_length(cells, base)
 
     # -- moving, opening
-
-    def _move_to(self, at: int) -> None:
-        old, new = self.cursor, max(0, min(len(self._rows) - 1, at))
-        self.cursor = new
-        if new < self._top:
-            self.scroll_to(y=new, animate=False)
-        elif new >= self._top + self._body:
-            self.scroll_to(y=new - self._body + 1, animate=False)
-        for line in {old, new}:
-            self.refresh(Region(0, line - self._top + 1, self.size.width, 1))
-        if old != new:
-            self.post_message(self.Highlighted())
-
-    def action_move(self, step: int) -> None:
-        """Move the cursor by rows."""
-        self._move_to(self.cursor + step)
-
-    def action_page(self, step: int) -> None:
-        """Move the cursor by pages."""
-        self._move_to(self.cursor + step * self._body)
-
-    def action_edge(self, at: int) -> None:
-        """Move the cursor to the first or last row."""
-        self._move_to(0 if at == 0 else len(self._rows) - 1)
 
     def action_fold(self, opened: bool) -> None:
         """Open or close what is under the cursor; closing what belongs to a node goes to that."""

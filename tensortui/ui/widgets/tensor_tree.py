@@ -13,7 +13,6 @@ from textual.binding import Binding, BindingType
 from textual.events import Click, Resize
 from textual.geometry import Region, Size
 from textual.message import Message
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tensortui.analysis.accounting import Accounts
@@ -26,9 +25,10 @@ from tensortui.ui.lines import Lines
 from tensortui.ui.marks import Marks
 from tensortui.ui.ordering import Steps
 from tensortui.ui.rows import SMALL, Rows
+from tensortui.ui.widgets.cursor_view import CursorView
 
 
-class TensorTree(ScrollView, can_focus=True):
+class TensorTree(CursorView):
     """Shows `rows`. The cursor stays on the same tensor or group whatever happens to the rows around it."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
@@ -75,7 +75,7 @@ class TensorTree(ScrollView, can_focus=True):
                 tooltip="columns to the right"),
     ]  # fmt: skip
 
-    class Highlighted(Message):
+    class Highlighted(CursorView.Highlighted):
         """The cursor is on another row, or its row reads differently."""
 
     class Opened(Message):
@@ -200,12 +200,9 @@ class TensorTree(ScrollView, can_focus=True):
     # -- what is where
 
     @property
-    def _top(self) -> int:
-        return int(self.scroll_offset.y)
-
-    @property
-    def _body(self) -> int:
-        return max(self.size.height - 1, 1)
+    def row_count(self) -> int:
+        """How many rows there are."""
+        return len(self.rows.order)
 
     @property
     def selected(self) -> Tensor | None:
@@ -283,8 +280,7 @@ class TensorTree(ScrollView, can_focus=True):
         """Choose the columns for the new width."""
         self._needs = needs_of(self.visible_tensors(), self.lines.glyphs)
         self._lay_out()
-        if not 0 <= self.cursor - self._top < self._body:
-            self.scroll_to(y=max(0, self.cursor - self._body + 1), animate=False)
+        self._keep_in_sight()
 
     def _lay_out(self) -> None:
         room = max(self.scrollable_content_region.width, 20)
@@ -333,32 +329,9 @@ class TensorTree(ScrollView, can_focus=True):
 
     # -- moving
 
-    def _move_to(self, at: int) -> None:
-        count = len(self.rows.order)
-        old, new = self.cursor, max(0, min(count - 1, at))
-        self.cursor = new
+    def _moved(self) -> None:
         self._hold()
         self._wanted = self._held
-        if new < self._top:
-            self.scroll_to(y=new, animate=False)
-        elif new >= self._top + self._body:
-            self.scroll_to(y=new - self._body + 1, animate=False)
-        for line in {old, new}:
-            self.refresh(Region(0, line - self._top + 1, self.size.width, 1))
-        if old != new:
-            self.post_message(self.Highlighted())
-
-    def action_move(self, step: int) -> None:
-        """Move the cursor by rows."""
-        self._move_to(self.cursor + step)
-
-    def action_page(self, step: int) -> None:
-        """Move the cursor by pages."""
-        self._move_to(self.cursor + step * self._body)
-
-    def action_edge(self, at: int) -> None:
-        """Move the cursor to the first or last row."""
-        self._move_to(0 if at == 0 else len(self.rows.order) - 1)
 
     # -- opening, sorting
 
