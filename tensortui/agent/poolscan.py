@@ -8,13 +8,13 @@ point back to it. In the moment in which that is certain a reference is taken, a
 The layout is not assumed: `PoolScanner` checks it on objects of its own and says so when this interpreter differs.
 """
 
-import ctypes
 import sys
 import weakref
 from array import array
 from itertools import chain, repeat
-from typing import Any, Deque, Dict, Iterable, Iterator, List, Optional, Set, Tuple
+from typing import Any, Deque, Dict, Iterable, List, Optional, Set, Tuple
 
+from tensortui.agent.alive import GC_HEAD, TRIES, Alive, objects_at
 from tensortui.agent.census import Work
 from tensortui.agent.guard import Alone
 from tensortui.agent.maps import read_mappings
@@ -24,7 +24,6 @@ POOL = 16384 if sys.version_info >= (3, 10) else 4096
 HEADER = 48
 ALIGNMENT = 16
 LARGEST = 512  # larger objects do not lie in pools
-GC_HEAD = 16
 PRE_HEADER = 16  # the words before the collector's head, where the type has them
 MANAGED = 0x18 if sys.version_info >= (3, 12) else 0x10 if sys.version_info >= (3, 11) else 0
 INLINE_VALUES = 1 << 2 if sys.version_info >= (3, 13) else 0
@@ -32,9 +31,7 @@ FULL_LIMIT = 400_000  # pools of address space that are looked at one by one: 6 
 COARSE = 262_144  # above that, one probe in so many bytes, then the neighbourhood of what was found
 ARENA = 1 << 20
 BATCH = 64
-TRIES = 3
 MOST_SLOTS = 30  # attribute slots inside an instance
-MASK = ~3  # the collector keeps flags in the low bits of a link back
 
 type_flags = type.__dict__["__flags__"].__get__
 type_basicsize = type.__dict__["__basicsize__"].__get__
@@ -61,6 +58,7 @@ class PoolScanner:
         self._keys_at: Optional[int] = None
         try:
             self.memory = Memory()
+            self._alive = Alive(self.memory)
             with Alone():  # a collection by another thread would link our objects to others while we look at them
                 self._check()
         except Exception as error:
@@ -86,7 +84,7 @@ class PoolScanner:
                     raise ValueError("a pool has another size class")
                 if ((start & (POOL - 1)) - HEADER) % size:
                     raise ValueError("an object lies elsewhere in its pool")
-                if not any(self._still_there([id(thing)], {id(kind)})[0] for _ in range(TRIES)):
+                if not any(self._alive.sure([id(thing)], {id(kind)})[0] for _ in range(TRIES)):
                     raise ValueError("an object of our own was not found again")
 
     def _size_class(self, address: int) -> int:
@@ -222,11 +220,10 @@ class PoolScanner:
         """Keep weak references to those of `likely` that are live objects now."""
         for _ in range(TRIES):
             with Alone():
-                sure, proof = self._still_there(likely, ids)
+                sure, proof = self._alive.sure(likely, ids)
                 if not sure:
                     return
-                things = (ctypes.py_object * len(sure)).from_buffer(array("Q", sure))  # an element is a new reference
-                refs = map(weakref.ref, things, repeat(dead.append))
+                refs = map(weakref.ref, objects_at(sure), repeat(dead.append))
                 try:
                     # The memory is compared once more, and the references are taken, by one call of a C function:
                     # nothing can be freed in between.
@@ -235,49 +232,6 @@ class PoolScanner:
                 except KeyError as error:
                     if error.args != (False,):
                         raise
-
-    def _still_there(self, likely: List[int], ids: Set[int]) -> Tuple[List[int], Iterator[None]]:
-        """Return those addresses at which a tracked object of one of the types lives, as far as memory can tell.
-
-        With them comes an iterator that looks again when it is gone through: it raises KeyError(False) unless types and
-        reference counts are what they were, and gives `PROOFS` times None. (The collector's links may change by what
-        we allocate ourselves meanwhile.)
-        """
-        heads = array("Q", bytes(32 * len(likely)))
-        places = pairs([address - GC_HEAD for address in likely], 32)
-        if self.memory.read(places, heads) != 32 * len(likely):
-            return self._one_by_one(likely, ids)
-        sure = []
-        again = array("Q")
-        for place, address in enumerate(likely):
-            after, back, count, kind = heads[4 * place : 4 * place + 4]
-            if kind in ids and 0 < count < 1 << 40 and after > 1 << 16 and back & MASK > 1 << 16 and not after & 7:
-                sure.append(address)
-                again.extend((address - GC_HEAD, 32, after, 16, back & MASK, 16))
-        if not sure:
-            return [], iter(())
-        words = array("Q", bytes(64 * len(sure)))
-        if self.memory.read(again, words) != 64 * len(sure):
-            return self._one_by_one(sure, ids)
-        live: List[int] = []
-        checked, expected = array("Q"), array("Q")
-        for place, address in enumerate(sure):
-            at = address - GC_HEAD
-            seen = words[8 * place : 8 * place + 8]
-            after, back, count, kind, _, after_prev, back_next, _ = seen
-            asked = again[6 * place : 6 * place + 6]
-            linked = after_prev & MASK == at and back_next == at and (after, back & MASK) == (asked[2], asked[4])
-            if kind in ids and 0 < count < 1 << 40 and linked:
-                live.append(address)
-                checked.extend((address, 16))
-                expected.extend((count, kind))
-        return live, self.memory.unchanged(checked, expected)
-
-    def _one_by_one(self, likely: List[int], ids: Set[int]) -> Tuple[List[int], Iterator[None]]:
-        """Do the same where some of the memory cannot be read."""
-        if len(likely) == 1:
-            return [], iter(())
-        return self._still_there([one for each in likely for one in self._still_there([each], ids)[0]], ids)
 
 
 def valid(index: int, last: int) -> bool:
