@@ -169,6 +169,35 @@ class Graph:
     storages: Mapping[int, Storage] = field(default_factory=lambda: MappingProxyType({}))
 
 
+# How a holder holds what comes after it. Those that begin a chain: global, local, class, C++, unreachable, unknown.
+HOLDER_KINDS = (
+    "global", "local", "class", "attribute", "key", "index", "element", "closure", "default", "generator", "coroutine",
+    "frame", "traceback", "cache", "hook", "array", "graph", "gradient", "base", "C++", "unreachable", "unknown",
+    "object",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class HolderStep:
+    """One holder of a chain: `kind` is one of HOLDER_KINDS, `label` how it is written, such as `.logs` or `[3]`."""
+
+    kind: str
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Holders:
+    """What keeps a tensor alive. Each chain goes from its root to the last holder before the tensor.
+
+    `complete` is False where the search could not follow everything; `reasons` say why, one sentence each.
+    """
+
+    tensor: int
+    chains: tuple[tuple[HolderStep, ...], ...] = ()
+    reasons: tuple[str, ...] = ()
+    complete: bool = True
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """Which tensor ids are new, changed or gone since the sample numbered `since`.

@@ -8,15 +8,16 @@ import itertools
 import os
 import socket
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from tensortui.errors import TensortuiError
-from tensortui.model import Change, Ended, Graph, Process, Sample
+from tensortui.model import Change, Ended, Graph, Holders, Process, Sample
 from tensortui.sources import endings, messages
-from tensortui.sources.tables import Tables
+from tensortui.sources.holders import decode
+from tensortui.sources.tables import Tables, clean_text
 from tensortui.version import VERSION
 from tensortui.wire.frames import Decoder, Header, WireError, encode
 from tensortui.wire.messages import PROTOCOLS, ROOTS_LIMIT, WATCH_LIMIT
@@ -78,6 +79,8 @@ class LiveSource:
         self._numbers = itertools.count(1)
         self._waiting: dict[str, asyncio.Future[Any]] = {}
         self._graphs: dict[str, messages.GraphParts] = {}
+        self._progress: dict[str, Callable[[str], None]] = {}
+        self._giving_up: set[asyncio.Task[None]] = set()
         self._change: Change | None = None
         self._news = asyncio.Event()
         self._greeted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -162,6 +165,25 @@ class LiveSource:
             graph = replace(graph, cut=True, reasons=(*graph.reasons, reason))
         return graph
 
+    async def holders(
+        self, tensor_id: int, *, limit: int = 8, progress: Callable[[str], None] | None = None
+    ) -> Holders:
+        """What keeps a tensor alive, `limit` chains at most. Whoever cancels it ends the search in the target."""
+        request = self._name()
+        if progress is not None:
+            self._progress[request] = progress
+        try:
+            found = await self._ask({"t": "holders", "tensor": tensor_id, "limit": limit}, request)
+        except asyncio.CancelledError:
+            task = asyncio.create_task(self._give_up(request))
+            self._giving_up.add(task)
+            task.add_done_callback(self._giving_up.discard)
+            raise
+        finally:
+            self._progress.pop(request, None)
+        assert isinstance(found, Holders)
+        return found
+
     def held(self) -> str:
         """What holds the process up, as the kernel says it: a stop signal, a debugger, a device."""
         return endings.held(self.pid) if self.ended is None else ""
@@ -175,6 +197,8 @@ class LiveSource:
                 await self._reader
         if self._writer is not None:
             await asyncio.wait([self._writer])
+        if self._giving_up:
+            await asyncio.wait(self._giving_up)
         self._watch.close()
         self._sock.close()
 
@@ -193,8 +217,15 @@ class LiveSource:
 
     # What goes out
 
-    async def _ask(self, header: Header) -> Any:
-        request = f"{os.getpid():x}-{next(self._numbers)}"
+    def _name(self) -> str:
+        return f"{os.getpid():x}-{next(self._numbers)}"
+
+    async def _give_up(self, request: str) -> None:
+        with contextlib.suppress(TensortuiError):  # with the connection the search has ended
+            await self._send({"t": "cancel", "request": request})
+
+    async def _ask(self, header: Header, request: str = "") -> Any:
+        request = request or self._name()
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting[request] = future
         try:
@@ -279,6 +310,10 @@ class LiveSource:
             self._sample(header)
         elif kind == "graph":
             self._graph(header)
+        elif kind == "holders":
+            self._answer(header.get("request"), decode(header))
+        elif kind == "progress":
+            self._tell(header)
         elif kind == "failed":
             self._answer(header.get("request"), messages.failure(header))
         elif kind == "welcome":
@@ -323,6 +358,12 @@ class LiveSource:
         parts.add(header)
         if not header.get("more"):
             self._answer(request, parts.graph())
+
+    def _tell(self, header: Header) -> None:
+        request, text = header.get("request"), clean_text(header.get("text"))
+        progress = self._progress.get(request) if isinstance(request, str) else None
+        if progress is not None and text:
+            progress(text)
 
     def _answer(self, request: Any, value: Any) -> None:
         future = self._waiting.get(request) if isinstance(request, str) else None

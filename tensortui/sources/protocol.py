@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Protocol
 
-from tensortui.model import Ended, Graph, Sample
+from tensortui.model import Ended, Graph, Holders, Sample
 
 
 class Source(Protocol):
     """Where samples come from. Widgets never ask which kind it is: what it cannot give, it says why.
 
-    `missing` maps a capability ("graph", "detach", "interval") to the sentence that says why this source lacks it.
+    `missing` maps a capability ("graph", "holders", "detach", "interval") to the sentence that says why this source
+    lacks it.
     """
 
     title: str
@@ -35,6 +36,15 @@ class Source(Protocol):
 
     async def graph(self, roots: Iterable[int] | None = None) -> Graph:
         """The autograd graph behind the tensors `roots` (None: behind every tensor that has a grad_fn)."""
+        ...
+
+    async def holders(
+        self, tensor_id: int, *, limit: int = 8, progress: Callable[[str], None] | None = None
+    ) -> Holders:
+        """What keeps a tensor alive, `limit` chains at most. `progress` is called with how far the search is.
+
+        Whoever cancels it ends the search in the target.
+        """
         ...
 
     def held(self) -> str:

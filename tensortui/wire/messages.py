@@ -14,6 +14,17 @@ Server (agent) to client:
              among the nodes, tensors?: ids of those that it made and the walk started at, held?: tensors that it holds
              and that may be gone before a sample tells of them: [[id, shape|null, strides|null, offset|null,
              dtype|null, device|null, layout|null, flags, address|null and bytes|null of the storage]...]}
+    progress {request, text}: how far a search for holders is, any number of times before its answer
+    holders  {request, tensor, chains: [[[kind, label]...]...], reasons: why it is not everything, complete}
+             Each chain goes from its root to the last holder before the tensor, which is not in it. Kinds that begin a
+             chain: global (a module's; "trainer", "pkg.mod.cache"), local (of a running function; "batch @ step()
+             train.py:42 [worker]"), class (an attribute of one; "mod.Model.cache"), C++ (what is known of it),
+             unreachable (nothing leads there, the collector has not come by), unknown (why the search ended there).
+             Kinds that follow: attribute (".logs"), key ("['val']"), index ("[3]"), element (of a set), closure ("x of
+             make.<locals>.inner()"), default (of a function's argument), generator and coroutine (suspended; "rows in
+             produce() data.py:10"), frame (of a function that has ended), traceback (of an exception), cache
+             ("lru_cache of load()"), hook, array (of numpy), graph ("saved as self by MulBackward0"), gradient (".grad
+             of model.weight"), base ("base of the view x"), object (anything else: its type)
     failed   {request, cause, next_step}
     bye      {reason: exit | detached | idle | forked | error, detail}
 Client to server:
@@ -22,6 +33,8 @@ Client to server:
     watch    {ids: [...]} at most WATCH_LIMIT: read these first in each sample
     refresh  {request}: read everything anew, then a sample that carries the request
     graph    {request, roots: [ids]|null, limit}: at most ROOTS_LIMIT roots
+    holders  {request, tensor: id, limit: chains at most}
+    cancel   {request}: give up the search for holders of that name; nothing is answered
     detach   {request?, if_alone?}: end the agent; with if_alone only where no other viewer is connected, else `failed`
 
 A request's name is null, a number or at most 200 characters; ids and numbers are int64. The agent ends the connection

@@ -296,7 +296,8 @@ async def test_what_is_not_our_protocol_ends_the_source_with_the_reason(agent, g
 
 async def test_random_messages_never_leave_a_source_hanging(agent):
     rng = random.Random(5)
-    kinds = ["rows", "gone", "reset", "sample", "graph", "failed", "welcome", "error", "bye", "novel"]
+    kinds = ["rows", "gone", "reset", "sample", "graph", "failed", "holders", "progress", "welcome", "error", "bye",
+             "novel"]  # fmt: skip
     keys = ["table", "n", "values", "request", "nodes", "roots", "process", "coverage", "cost", "reason", "taken_at"]
     values = [None, True, -1, 1 << 80, 1e308, "x", "tensors", [], [[]], [None], {}, {"reasons": 3}, {"device": [{}]}]
 
