@@ -1,0 +1,319 @@
+"""Chains of holders in words: as an expression where they can be one, what they mean, and how to let go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tensortui.model import Holders, HolderStep, Tensor
+
+Chain = Sequence[HolderStep]
+
+# What a step is, in a word or two.
+WORDS = {
+    "global": "variable of a module",
+    "local": "variable of a running function",
+    "class": "attribute of a class",
+    "attribute": "attribute",
+    "key": "in a dict",
+    "index": "in a list or tuple",
+    "element": "in a set",
+    "closure": "captured by a function",
+    "default": "default of an argument",
+    "generator": "suspended generator",
+    "coroutine": "suspended coroutine",
+    "frame": "frame that is kept",
+    "traceback": "traceback",
+    "cache": "cache",
+    "hook": "hook",
+    "array": "numpy array",
+    "graph": "autograd graph",
+    "gradient": "gradient",
+    "base": "base of a view",
+    "C++": "C++ code",
+    "unreachable": "unreachable",
+    "unknown": "not known",
+    "object": "object",
+}
+# In these labels a variable stands first, then what parts it from where it is.
+_VARIABLES = {
+    "local": " @ ", "closure": " of ", "default": " of ", "generator": " in ", "coroutine": " in ", "frame": " in ",
+}  # fmt: skip
+_SUFFIXES = ("attribute", "key", "index")
+_ENTRIES = ("key", "index", "element")
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a chain means, and how to let go of the tensor; a sentence or two each."""
+
+    means: str
+    cure: str
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Chains that end alike, by their place; `tail` is how many of their last steps read the same."""
+
+    chains: tuple[int, ...]
+    tail: int = 0
+
+
+def expression(chain: Chain, arrow: str = "→") -> str:
+    """The chain as a program would write it; where none could go on, an arrow and how it goes on."""
+    return f" {arrow} ".join(name + where for name, where, _ in _parts(chain))
+
+
+def code(chain: Chain) -> str:
+    """The chain as an expression that a module of the program may write; "" where there is none."""
+    parts = _parts(chain)
+    if len(parts) != 1 or chain[0].kind not in ("global", "class"):
+        return ""
+    name, where, goes_on = parts[0]
+    return name if goes_on and not where else ""
+
+
+def _parts(chain: Chain) -> list[tuple[str, str, bool]]:
+    """The expressions of a chain, each with where its variable is and whether more could be written behind it."""
+    parts: list[tuple[str, str, bool]] = []
+    for step in chain:
+        suffix = _suffix(step)
+        if suffix and parts and parts[-1][2]:
+            name, where, _ = parts[-1]
+            parts[-1] = (name + suffix, where, True)
+        elif step.kind in _VARIABLES:
+            name, between, where = step.label.partition(_VARIABLES[step.kind])
+            parts.append((name, between + where, bool(between)))
+        else:
+            parts.append((step.label, "", step.kind in ("global", "class", *_SUFFIXES)))
+    return parts
+
+
+def _suffix(step: HolderStep) -> str:
+    """What is written behind what a step is held by; "" where it is nothing that could be."""
+    if step.kind in _SUFFIXES:
+        return step.label
+    if step.kind == "gradient" and step.label.startswith(".grad"):
+        return ".grad"
+    return "._base" if step.kind == "base" else ""
+
+
+def grouped(chains: Sequence[Chain]) -> list[Group]:
+    """The chains, those together that end in the same two steps or more; each keeps at least its root to itself."""
+    alike: dict[tuple[HolderStep, ...], list[int]] = {}
+    for at, chain in enumerate(chains):
+        own = tuple(chain[-2:]) if len(chain) > 2 else (HolderStep("", str(at)),)
+        alike.setdefault(own, []).append(at)
+    groups = []
+    for places in alike.values():
+        tail = 0
+        if len(places) > 1:
+            members = [chains[at] for at in places]
+            least = min(map(len, members)) - 1
+            while tail < least and len({member[-1 - tail] for member in members}) == 1:
+                tail += 1
+        groups.append(Group(tuple(places), tail))
+    return groups
+
+
+def headline(found: Holders) -> str:
+    """How many chains there are, or what it means that there is none."""
+    count = len(found.chains)
+    if count:
+        return "1 chain keeps it alive" if count == 1 else f"{count} chains keep it alive"
+    if found.complete:
+        return "no holder was found: what keeps it is C++ code, or it was on its way out"
+    return "no holder was found, but not everything could be followed"
+
+
+def document(found: Holders, tensor: Tensor | None = None) -> dict[str, Any]:
+    """The JSON document of `tensortui holders`."""
+    return {
+        "tensor": found.tensor,
+        "names": list(tensor.names) if tensor is not None else [],
+        "chains": [[{"kind": step.kind, "label": step.label} for step in chain] for chain in found.chains],
+        "reasons": list(found.reasons),
+        "complete": found.complete,
+    }
+
+
+def meaning(chain: Chain) -> Told:
+    """What a chain means and how to let go: decided by its root where nothing leads to it, else by its nearest holder
+    that is more than a variable, an attribute or an entry."""
+    if not chain:
+        return Told("Nothing is known of it.", "")
+    if chain[0].kind == "unreachable":
+        return _unreachable(chain)
+    at = next((at for at in range(len(chain) - 1, -1, -1) if chain[at].kind in _SPECIAL), None)
+    if at is None:
+        return _plain(chain)
+    told = _SPECIAL[chain[at].kind](chain, at)
+    cure = told.cure
+    if at < len(chain) - 1 and chain[-1].kind in _ENTRIES:
+        cure = f"{_entry(chain)} {cure}"
+    return Told(told.means, cure)
+
+
+def _unreachable(chain: Chain) -> Told:
+    means = "Nothing leads there any more: objects hold each other in a cycle, and the garbage collector has not come by."
+    cure = "gc.collect() would free it. It goes at once where the cycle is broken: by del, or a weakref on one side."
+    if any(step.kind in ("frame", "traceback") for step in chain):
+        cure = (
+            "gc.collect() would free it. An exception kept in a variable of its own frame makes such a cycle: del it."
+        )
+    return Told(means, cure)
+
+
+def _plain(chain: Chain) -> Told:
+    root, last, written = chain[0], chain[-1], code(chain)
+    if last.kind in _ENTRIES:
+        return Told(f"It is an entry of a container, {_before(chain, len(chain) - 1)}.", _entry(chain))
+    if last.kind == "attribute":
+        cure = f"del {written}, or set it to None." if written else "Delete the attribute, or set it to None."
+        return Told(f"It is an attribute, and stays as long as what has it: {_before(chain, len(chain) - 1)}.", cure)
+    if root.kind == "local":
+        name, _, where = root.label.partition(" @ ")
+        thread = f" in the thread {where[where.rindex('[') + 1 : -1]}" if where.endswith("]") and "[" in where else ""
+        return Told(
+            f"It is a variable of a function that is running{thread}.",
+            f"It goes when the function returns or binds the name anew; del {name} lets go before that.",
+        )
+    if root.kind == "class":
+        return Told(
+            "It is an attribute of a class, which all its instances share.", f"del {root.label}, or set it to None."
+        )
+    if root.kind == "global":
+        return Told(
+            "It is a variable of a module, and stays as long as the program.", f"del {root.label}, or bind it to None."
+        )
+    return Told("An object holds it.", "It goes with that object.")
+
+
+def _entry(chain: Chain) -> str:
+    """How to let go of an entry of a container."""
+    where = _before(chain, len(chain) - 1)
+    if chain[-1].kind == "index":
+        return (
+            f"If {where} grows: drop it, detach() or item() what you append, or use a deque with maxlen."
+            if where
+            else "If the list grows: drop it, or detach() or item() what you append."
+        )
+    if chain[-1].kind == "key":
+        written = code(chain)
+        return f"del {written}; if the dict grows, drop old entries." if written else "Drop the entry of the dict."
+    return "Drop it from the set: discard() or clear()."
+
+
+def _before(chain: Chain, at: int) -> str:
+    """The chain up to a step, in a few words."""
+    return expression(chain[:at]) if at else ""
+
+
+def _graph(chain: Chain, at: int) -> Told:
+    means = f"Autograd keeps it for backward: {chain[at].label}."
+    holder = _before(chain, at)
+    if at and chain[at - 1].kind in _ENTRIES:
+        return Told(means, f"{holder} keeps a whole graph: put detach() or item() of it there, or drop it.")
+    hangs = f", and so does del of what the graph hangs on: {holder}" if holder else " or del of the loss"
+    return Told(means, f"backward() without retain_graph lets go of it{hangs}.")
+
+
+def _gradient(chain: Chain, at: int) -> Told:
+    return Told(f"It is a gradient: {chain[at].label}.", "zero_grad(set_to_none=True) lets go of it, or .grad = None.")
+
+
+def _base(chain: Chain, at: int) -> Told:
+    return Told(
+        f"A view lies on its memory and keeps it: {chain[at].label}.", "clone() the view and drop it: then this goes."
+    )
+
+
+def _array(chain: Chain, at: int) -> Told:
+    return Told("A numpy array uses its memory.", "Drop the array, or keep a copy() of it.")
+
+
+def _cache(chain: Chain, at: int) -> Told:
+    name = chain[at].label.rpartition(" of ")[2].removesuffix("()")
+    return Told(
+        f"A cache keeps what a function returned or was given: {chain[at].label}.",
+        f"{name}.cache_clear() empties it; a smaller maxsize keeps less.",
+    )
+
+
+def _hook(chain: Chain, at: int) -> Told:
+    return Told(
+        f"A hook that is registered holds it: {chain[at].label}.", "remove() the handle that registering returned."
+    )
+
+
+def _traceback(chain: Chain, at: int) -> Told:
+    return Told(
+        "An exception is kept, and its traceback keeps the variables of every function that it came through.",
+        "Drop the exception: del its variable, or sys.last_traceback = None (and last_value, last_exc). Keep its text "
+        "in its place, or traceback.clear_frames() of it.",
+    )
+
+
+def _frame(chain: Chain, at: int) -> Told:
+    if any(step.kind == "traceback" for step in chain):
+        return _traceback(chain, at)
+    return Told(
+        "The frame of a function that has ended is kept, with all its variables.",
+        "Drop what holds the frame: an exception, sys.last_traceback, or what asked for the frame.",
+    )
+
+
+def _generator(chain: Chain, at: int) -> Told:
+    return Told(
+        f"A generator that is suspended keeps its variables: {chain[at].label}.",
+        "Run it to its end, close() it or drop it; del the variable before the yield to keep less.",
+    )
+
+
+def _coroutine(chain: Chain, at: int) -> Told:
+    return Told(
+        f"A coroutine that waits keeps its variables: {chain[at].label}.",
+        "Let it finish, or cancel its task; del the variable before the await to keep less.",
+    )
+
+
+def _closure(chain: Chain, at: int) -> Told:
+    holder = _before(chain, at)
+    return Told(
+        f"A function has captured the variable: {chain[at].label}.",
+        f"Drop the function{f', {holder}' if holder else ''}, or have it capture what it needs of the tensor alone.",
+    )
+
+
+def _default(chain: Chain, at: int) -> Told:
+    return Told(
+        f"It is the default of an argument, and stays as long as the function: {chain[at].label}.",
+        "Use None as the default, and make the value in the function.",
+    )
+
+
+def _cpp(chain: Chain, at: int) -> Told:
+    return Told(f"C++ code holds it, which Python cannot look into: {chain[at].label}.", "It goes when that lets go.")
+
+
+def _unknown(chain: Chain, at: int) -> Told:
+    return Told(f"What holds it from here on is not known: {chain[at].label}.", "Another search may find more.")
+
+
+_SPECIAL = {
+    "graph": _graph,
+    "gradient": _gradient,
+    "base": _base,
+    "array": _array,
+    "cache": _cache,
+    "hook": _hook,
+    "traceback": _traceback,
+    "frame": _frame,
+    "generator": _generator,
+    "coroutine": _coroutine,
+    "closure": _closure,
+    "default": _default,
+    "C++": _cpp,
+    "unknown": _unknown,
+}

@@ -1,0 +1,142 @@
+"""Chains of holders in words."""
+
+from __future__ import annotations
+
+import pytest
+
+from tensortui.analysis.holders import WORDS, Group, code, document, expression, grouped, headline, meaning
+from tensortui.model import HOLDER_KINDS, Holders, HolderStep
+
+
+def chain(*steps: str) -> tuple[HolderStep, ...]:
+    """Steps as "kind label"."""
+    return tuple(HolderStep(*step.split(" ", 1)) for step in steps)
+
+
+LOGS = chain("global trainer", "attribute .logs", "key ['val_logits']", "index [3]")
+
+
+@pytest.mark.parametrize(
+    ("steps", "text"),
+    [
+        (LOGS, "trainer.logs['val_logits'][3]"),
+        (chain("local batch @ step() train.py:42 [worker]"), "batch @ step() train.py:42 [worker]"),
+        (
+            chain("local self @ step() train.py:42", "attribute .cache", "index [0]"),
+            "self.cache[0] @ step() train.py:42",
+        ),
+        (chain("class mod.Model.cache", "key ['a']"), "mod.Model.cache['a']"),
+        (
+            chain("global callback", "closure history of make.<locals>.inner()", "index [3]"),
+            "callback → history[3] of make.<locals>.inner()",
+        ),
+        (chain("global rows", "generator batch in produce() data.py:10"), "rows → batch in produce() data.py:10"),
+        (chain("global load", "cache lru_cache of load()", "index [3]"), "load → lru_cache of load() → [3]"),
+        (chain("global model", "attribute .weight", "gradient .grad of model.weight"), "model.weight.grad"),
+        (chain("global x", "base base of the view x"), "x._base"),
+        (
+            chain("global losses", "index [2]", "graph saved as self by MulBackward0"),
+            "losses[2] → saved as self by MulBackward0",
+        ),
+        (chain("local a thing that has no place", "index [1]"), "a thing that has no place → [1]"),
+        (chain("C++ a queue of the loader"), "a queue of the loader"),
+        ((), ""),
+    ],
+)
+def test_a_chain_is_an_expression_as_far_as_one_goes(steps: tuple[HolderStep, ...], text: str) -> None:
+    assert expression(steps) == text
+    assert expression(steps, "->") == text.replace("→", "->")
+
+
+def test_only_what_a_module_can_write_is_code() -> None:
+    assert code(LOGS) == "trainer.logs['val_logits'][3]"
+    assert code(chain("local batch @ step() train.py:42")) == ""
+    assert code(chain("global load", "cache lru_cache of load()")) == ""
+    assert code(()) == ""
+
+
+@pytest.mark.parametrize(
+    ("steps", "means", "cure"),
+    [
+        (LOGS, "trainer.logs['val_logits']", "If trainer.logs['val_logits'] grows: drop it, detach() or item()"),
+        (chain("global seen", "key ['a']"), "entry of a container, seen", "del seen['a']"),
+        (chain("global seen", "element of a set"), "container", "discard()"),
+        (chain("global model", "attribute .last"), "an attribute", "del model.last, or set it to None"),
+        (chain("global x"), "variable of a module", "del x"),
+        (chain("class mod.Model.cache"), "attribute of a class", "del mod.Model.cache"),
+        (chain("local batch @ step() train.py:42"), "function that is running.", "del batch"),
+        (chain("local batch @ work() t.py:4 [loader-1]"), "running in the thread loader-1.", "returns"),
+        (chain("unreachable a cycle", "attribute .me"), "Nothing leads there any more", "gc.collect() would free it"),
+        (chain("unreachable a cycle", "traceback of E", "frame x in f() a.py:1"), "Nothing leads", "An exception kept"),
+        (
+            chain("global sys.last_traceback", "traceback of ValueError", "frame x in f() a.py:1"),
+            "An exception is kept",
+            "sys.last_traceback = None",
+        ),
+        (chain("global held", "frame x in f() a.py:1"), "function that has ended", "Drop what holds the frame"),
+        (
+            chain("global losses", "index [2]", "graph saved as self by MulBackward0"),
+            "saved as self by MulBackward0",
+            "losses[2] keeps a whole graph: put detach() or item()",
+        ),
+        (
+            chain("local loss @ step() train.py:42", "graph saved as self by MulBackward0"),
+            "for backward",
+            "backward() without retain_graph lets go of it, and so does del of what the graph hangs on: loss @ step()",
+        ),
+        (chain("global load", "cache lru_cache of load()"), "A cache", "load.cache_clear()"),
+        (chain("global h", "hook forward hook of model.fc"), "A hook", "remove() the handle"),
+        (chain("global a", "array numpy.ndarray"), "numpy array", "copy()"),
+        (chain("global v", "base base of the view v"), "A view", "clone() the view"),
+        (chain("global m", "gradient .grad of m"), "a gradient", "zero_grad(set_to_none=True)"),
+        (chain("global f", "closure x of make.<locals>.f()"), "captured", "Drop the function, f,"),
+        (chain("global f", "closure h of m.<locals>.f()", "index [3]"), "captured", "If f → h of m.<locals>.f() grows"),
+        (chain("global f", "default x of f()"), "default of an argument", "None as the default"),
+        (chain("global g", "generator x in rows() d.py:10"), "A generator", "close() it"),
+        (chain("global t", "coroutine x in rows() d.py:10"), "A coroutine", "cancel its task"),
+        (chain("C++ a queue of the loader"), "C++ code holds it", "when that lets go"),
+        (chain("unknown the search was over its limit", "index [3]"), "not known", "Another search"),
+        (chain("object Foo"), "An object", "goes with"),
+        ((), "Nothing is known", ""),
+    ],
+)
+def test_what_a_chain_means_and_how_to_let_go(steps: tuple[HolderStep, ...], means: str, cure: str) -> None:
+    told = meaning(steps)
+    assert means in told.means
+    assert cure in told.cure
+
+
+def test_every_kind_has_words_and_a_meaning_wherever_it_stands() -> None:
+    assert set(WORDS) == set(HOLDER_KINDS)
+    for kind in HOLDER_KINDS:
+        for other in HOLDER_KINDS:
+            steps = (HolderStep(kind, "x"), HolderStep(other, "y"))
+            told = meaning(steps)
+            assert told.means and told.cure and expression(steps)
+
+
+def test_chains_that_end_alike_come_together_and_keep_their_roots() -> None:
+    other = chain("local self @ step() train.py:42", "attribute .logs", "key ['val_logits']", "index [3]")
+    alone = chain("global last")
+    assert grouped([LOGS, alone, other]) == [Group((0, 2), 3), Group((1,), 0)]
+    assert grouped([LOGS, LOGS]) == [Group((0, 1), 3)]
+    assert grouped([alone, alone]) == [Group((0,), 0), Group((1,), 0)]
+    assert grouped([]) == []
+
+
+def test_what_a_search_found_in_a_line() -> None:
+    assert headline(Holders(1, (LOGS,))) == "1 chain keeps it alive"
+    assert headline(Holders(1, (LOGS, LOGS))) == "2 chains keep it alive"
+    assert "C++ code" in headline(Holders(1))
+    assert "not everything could be followed" in headline(Holders(1, complete=False))
+
+
+def test_the_document_has_the_names_of_the_schema() -> None:
+    found = document(Holders(7, (LOGS[:2],), ("Cut.",), False))
+    assert found == {
+        "tensor": 7,
+        "names": [],
+        "chains": [[{"kind": "global", "label": "trainer"}, {"kind": "attribute", "label": ".logs"}]],
+        "reasons": ["Cut."],
+        "complete": False,
+    }
