@@ -1,47 +1,30 @@
-"""What grows: groups of tensors that become more with time, told by what they are, never by their ids or addresses.
-
-In a training loop nearly everything comes and goes with each step. What grows is what does not go back: the least that
-there was of a group, over each of several parts of the time, rises from part to part.
-"""
+"""What grows: groups of tensors that become more with time, told by what they are, never by their ids or addresses."""
 
 from __future__ import annotations
 
-import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
-from typing import NamedTuple
+from itertools import chain
 
 from tensortui.analysis.changes import unlike
-from tensortui.analysis.grouping import NO_HOLDER, holder_of, without_line
+from tensortui.analysis.kinds import Kind, alike, kind_of
+from tensortui.analysis.steps import StepClock
+from tensortui.analysis.windows import Amount, Window
 from tensortui.model import LIVE, Sample, Tensor
 
-BUCKETS = 64  # parts of time that are remembered; where there are more, two become one
-PARTS = 4  # parts of the time in which the least has to rise
 NEWEST = 3  # tensors of a group that are remembered by id
 MOST_GROUPS = 20_000  # more of them are not followed
-_NUMBER = re.compile(r"\d+")
-
-
-class Kind(NamedTuple):
-    """What the tensors of a group have in common. `name` is that of the first with its numbers left out."""
-
-    name: str
-    holder: str
-    category: str
-    shape: tuple[int, ...] | None
-    dtype: str | None
-    device: str | None
+MOST_ROWS = 500  # of those that grew, the largest
+MOST_SHAPES = 3  # of what has one name are told one by one
 
 
 @dataclass(frozen=True, slots=True)
 class Grown:
-    """One group over the time compared. Counts and bytes are the least in its first and in its last part, less what
-    there was when the source was first looked at.
+    """One group over the time compared: the least that there was of it in the first part and in the last.
 
     `bytes` are apparent ones (elements times their size), so that a group of views grows too. Per step is None where
-    the program's steps are not known.
+    the program's steps are not known. A list of tensors of many shapes is one group, whose kind has no shape.
     """
 
     kind: Kind
@@ -52,6 +35,11 @@ class Grown:
     bytes: int
     steps: int | None
     tensors: tuple[int, ...]  # some of the newest
+    start: Amount  # the least there was at the beginning of the window
+    now: Amount
+    steady: bool  # there is more in each part of the time than in the one before
+    trend: tuple[int, ...]  # over the window: bytes, or tensors where the bytes stay
+    shapes: int  # how many shapes its tensors have
 
     @property
     def count_per_second(self) -> float:
@@ -74,47 +62,35 @@ class Grown:
         return None if not self.steps else (self.bytes - self.bytes_before) / self.steps
 
 
-class _Series:
-    """One group: what more there is than at first, and the least of that in each part of time in which it changed."""
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What a window shows so far: `rows` is None where it is too early to say."""
 
-    __slots__ = ("bytes", "count", "last", "least", "newest")
+    begun: float
+    now: float
+    patience: float  # seconds after which there is something to say
+    rows: tuple[Grown, ...] | None = None
+    others: int = 0  # groups that grew too, the smaller ones
+    changed: int = 0  # groups of which something came or went
+    steps_per_second: float | None = None
 
-    def __init__(self) -> None:
+
+_UNKNOWN = Amount(-1, -1)
+
+
+class _Group:
+    """One kind: how much there is of it now, and its newest tensors."""
+
+    __slots__ = ("bytes", "count", "kind", "newest")
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
         self.count = self.bytes = 0
-        self.last = (0, 0)  # count and bytes at the sample before
-        self.least: dict[int, tuple[int, int, int, int]] = {}  # by part: least count and bytes, and those at its end
         self.newest: deque[int] = deque(maxlen=NEWEST)
 
-    def note(self, part: int) -> None:
-        """Take the state at a moment in `part` into account, and that before it: it lasted until now."""
-        now = (self.count, self.bytes)
-        low = [pair for pair in (now, self.last, self.least.get(part)) if pair is not None]
-        self.least[part] = (min(pair[0] for pair in low), min(pair[1] for pair in low), *now)
-        self.last = now
-
-    def halve(self) -> None:
-        """Make one part of two."""
-        merged: dict[int, tuple[int, int, int, int]] = {}
-        for part in sorted(self.least):
-            one = self.least[part]
-            other = merged.get(part // 2)
-            if other is not None:
-                one = (min(one[0], other[0]), min(one[1], other[1]), one[2], one[3])
-            merged[part // 2] = one
-        self.least = merged
-
-    def minima(self, parts: int) -> list[tuple[int, int]]:
-        """The least count and bytes of each part so far."""
-        found = []
-        now: tuple[int, ...] = (0, 0)
-        for part in range(parts):
-            known = self.least.get(part)
-            if known is None:
-                found.append((now[0], now[1]))
-            else:
-                found.append((known[0], known[1]))
-                now = known[2:]
-        return found
+    @property
+    def size(self) -> Amount:
+        return Amount(self.count, self.bytes)
 
 
 class Growth:
@@ -124,142 +100,175 @@ class Growth:
         """Start with parts of time of so many seconds; they become longer with time."""
         self._seconds = seconds
         self._seq: int | None = None
-        self._begun = 0.0
-        self._now = 0.0
         self._tensors: Mapping[int, Tensor] = {}
-        self._kinds: dict[int, Kind] = {}
-        self._series: dict[Kind, _Series] = {}
-        self._clock = _StepClock()
+        self._kinds: dict[int, Kind] = {}  # of tensors that have come or changed
+        self._groups: dict[Kind, _Group] = {}  # those of which something came or went
+        self._whole = Window(0.0, seconds)
+        self._marked: Window | None = None
+        self._clock = StepClock()
+        self._rows: list[Grown] | None = None  # what grew in the whole window, once it was asked for
 
     @property
     def seconds(self) -> float:
         """For how long the source has been followed."""
-        return self._now - self._begun
+        return self._whole.seconds
+
+    def mark(self) -> None:
+        """Begin a second window, at the newest sample."""
+        self._marked = Window(self._whole.now, self._seconds) if self._seq is not None else None
+
+    def unmark(self) -> None:
+        """End the second window."""
+        self._marked = None
 
     def update(self, sample: Sample) -> None:
         """Move on to `sample`."""
         if sample.phase != LIVE:
             return
+        self._rows = None
         if self._seq is None:
-            self._begun = self._now = sample.taken_at
+            self._whole = Window(sample.taken_at, self._seconds)
+            self._clock.look(sample, sample.taken_at)
             self._seq, self._tensors = sample.seq, sample.tensors
-            self._clock.look(sample, self._now)
             return
-        self._now = max(sample.taken_at, self._begun)
-        while self._part() >= BUCKETS:
-            self._seconds *= 2
-            for series in self._series.values():
-                series.halve()
+        windows = [window for window in (self._whole, self._marked) if window is not None]
+        for window in windows:
+            window.move(sample.taken_at)
         if sample.change.since == self._seq:
             change = sample.change
             touched: Iterable[int] = chain(change.new, change.changed, change.gone)
         else:
             touched = unlike(self._tensors, sample.tensors)
-        dirty: set[Kind] = set()
+        before: dict[Kind, Amount] = {}
+        if len(self._groups) >= MOST_GROUPS:
+            self._forget()
         for number in touched:
-            self._move(number, sample.tensors.get(number), dirty)
-        part = self._part()
-        for kind in dirty:
-            self._series[kind].note(part)
-        self._clock.look(sample, self._now)
+            self._move(number, sample.tensors.get(number), before)
+        self._find(before, sample)
+        for kind, size in before.items():
+            for window in windows:
+                window.note(kind, size, self._groups[kind].size)
+        self._clock.look(sample, self._whole.now)
         self._seq, self._tensors = sample.seq, sample.tensors
 
-    def _part(self) -> int:
-        return int(self.seconds / self._seconds)
-
-    def _move(self, number: int, tensor: Tensor | None, dirty: set[Kind]) -> None:
+    def _move(self, number: int, tensor: Tensor | None, before: dict[Kind, Amount]) -> None:
         old = self._tensors.get(number)
         if old is not None:
+            if tensor is not None and alike(old, tensor):
+                return
             known = self._kinds.pop(number) if number in self._kinds else kind_of(old)
-            self._count(known, -1, old, dirty)
+            self._count(known, -1, old, before)
         if tensor is not None:
-            kind = self._kinds[number] = kind_of(tensor)
-            series = self._count(kind, 1, tensor, dirty)
-            if series is not None and number not in series.newest:
-                series.newest.append(number)
+            group = self._count(kind := kind_of(tensor), 1, tensor, before)
+            self._kinds[number] = kind if group is None else group.kind  # one object for all of a kind
+            if group is not None and number not in group.newest:
+                group.newest.append(number)
 
-    def _count(self, kind: Kind, step: int, tensor: Tensor, dirty: set[Kind]) -> _Series | None:
-        series = self._series.get(kind)
-        if series is None:
-            if len(self._series) >= MOST_GROUPS:
+    def _count(self, kind: Kind, step: int, tensor: Tensor, before: dict[Kind, Amount]) -> _Group | None:
+        group = self._groups.get(kind)
+        if group is None:
+            if len(self._groups) >= MOST_GROUPS:
                 return None
-            series = self._series[kind] = _Series()
-        series.count += step
-        series.bytes += step * (tensor.bytes or 0)
-        dirty.add(kind)
-        return series
+            group = self._groups[kind] = _Group(kind)
+            before[kind] = _UNKNOWN
+        elif kind not in before:
+            before[kind] = group.size
+        group.count += step
+        group.bytes += step * (tensor.bytes or 0)
+        return group
+
+    def _find(self, before: dict[Kind, Amount], sample: Sample) -> None:
+        """Count all tensors of the groups that are followed from now on; what came and went tells what there was."""
+        new = {kind: Amount(0, 0) for kind, size in before.items() if size is _UNKNOWN}
+        if not new:
+            return
+        places = {kind[2:] for kind in new}
+        for tensor in sample.tensors.values():
+            if (tensor.category, tensor.shape, tensor.dtype, tensor.device) in places:
+                size = new.get(kind := self._kinds.get(tensor.id) or kind_of(tensor))
+                if size is not None:
+                    new[kind] = Amount(size.tensors + 1, size.bytes + (tensor.bytes or 0))
+        for kind, size in new.items():
+            group = self._groups[kind]
+            before[kind] = Amount(size.tensors - group.count, size.bytes - group.bytes)
+            group.count, group.bytes = size
+
+    def _forget(self) -> None:
+        """Make room: of some groups nothing is left."""
+        for kind in [kind for kind, group in self._groups.items() if not group.count]:
+            del self._groups[kind]
+            for window in (self._whole, self._marked):
+                if window is not None:
+                    window.series.pop(kind, None)
 
     def grown(self, least: int = 8) -> list[Grown]:
         """The groups that grow, the most bytes a second first: those of which there are `least` more at the end."""
-        parts = self._part()  # the one under way may not have seen its least yet,
-        size = (parts - 1) // PARTS  # and nobody knows what there was before the first
-        if size < 1:
-            return []
-        found = [grown for kind in self._series if (grown := self._judge(kind, parts, size, least)) is not None]
-        return sorted(found, key=lambda one: (-one.bytes_per_second, -one.count_per_second, one.kind.name))
+        if self._rows is None:
+            self._rows = self._judge(self._whole)
+        return [
+            row
+            for row in self._rows
+            if row.steady and row.count - row.count_before >= least and row.now.tensors - row.start.tensors >= least
+        ]
 
-    def _judge(self, kind: Kind, parts: int, size: int, least: int) -> Grown | None:
-        series = self._series[kind]
-        if series.count < least:
-            return None
-        minima = series.minima(parts)[parts - PARTS * size :]
-        counts = [min(one for one, _ in group) for group in _split(minima, size)]
-        if any(after <= before for before, after in pairwise(counts)):
-            return None
-        if counts[-1] - counts[0] < least:
-            return None
-        sizes = [min(one for _, one in group) for group in _split(minima, size)]
-        seconds = (PARTS - 1) * size * self._seconds
-        return Grown(
-            kind, seconds, counts[0], counts[-1], sizes[0], sizes[-1], self._clock.steps(seconds), tuple(series.newest)
+    def since_start(self) -> Comparison:
+        """What grew since the source was first looked at."""
+        if self._rows is None:
+            self._rows = self._judge(self._whole)
+        return self._compare(self._whole, self._rows)
+
+    def since_mark(self) -> Comparison | None:
+        """What grew since the mark; None where there is none."""
+        return None if self._marked is None else self._compare(self._marked, self._judge(self._marked))
+
+    def _compare(self, window: Window, rows: list[Grown]) -> Comparison:
+        told = tuple(rows[:MOST_ROWS]) if window.size else None
+        rate = self._clock.per_second
+        return Comparison(
+            window.begun, window.now, window.patience, told, len(rows[MOST_ROWS:]), len(window.series), rate
         )
 
+    def _judge(self, window: Window) -> list[Grown]:
+        """All that is more at the end of a window, the most bytes a second first.
 
-class _StepClock:
-    """Counts the steps of the program: by the version of the optimizer's own counter, else by that of a parameter."""
+        Tensors that differ in their shapes alone are looked at as one where many of these groups grow, or none of them
+        steadily: a list of results of many lengths holds few of each.
+        """
+        if not window.size:
+            return []
+        found = []
+        families: dict[Kind, list[Kind]] = {}
+        for kind in window.series:
+            families.setdefault(kind._replace(shape=None), []).append(kind)
+        for family, kinds in families.items():
+            rows = [row for kind in kinds if (row := self._row(window, kind, [kind])) is not None]
+            if len(rows) > 1 and family.name and (len(rows) > MOST_SHAPES or not any(row.steady for row in rows)):
+                together = self._row(window, family, kinds)
+                if together is not None and together.steady:
+                    rows = [together]
+            found += rows
+        return sorted(found, key=lambda one: (-one.bytes_per_second, -one.count_per_second, one.kind.name))
 
-    def __init__(self) -> None:
-        self._tensor: int | None = None
-        self._seen: deque[tuple[float, int]] = deque(maxlen=2 * BUCKETS)  # when it had which version
-
-    def look(self, sample: Sample, now: float) -> None:
-        tensor = sample.tensors.get(self._tensor) if self._tensor is not None else None
-        if tensor is None:
-            tensor = _counter(sample)
-            self._seen.clear()
-            self._tensor = None if tensor is None else tensor.id
-        if tensor is None or tensor.version is None:
-            return
-        if not self._seen or self._seen[-1][1] != tensor.version:
-            self._seen.append((now, tensor.version))
-
-    def steps(self, seconds: float) -> int | None:
-        """How many steps there were in so many seconds, from how they came so far; None where that is not known."""
-        if len(self._seen) < 2 or self._seen[-1][0] <= self._seen[0][0]:
+    def _row(self, window: Window, kind: Kind, kinds: Sequence[Kind]) -> Grown | None:
+        rise = window.rise([window.series[one] for one in kinds])
+        if rise is None:
             return None
-        (begun, first), (ended, last) = self._seen[0], self._seen[-1]
-        return round((last - first) / (ended - begun) * seconds) or None
-
-
-def _counter(sample: Sample) -> Tensor | None:
-    """The tensor whose version tells the steps."""
-    best: Tensor | None = None
-    for tensor in sample.tensors.values():
-        if tensor.category == "optimizer" and tensor.names and tensor.names[0].startswith("step of "):
-            return tensor
-        if best is None and tensor.category == "parameter" and tensor.requires_grad:
-            best = tensor
-    return best
-
-
-def kind_of(tensor: Tensor) -> Kind:
-    """What a tensor is, apart from which one."""
-    name = tensor.names[0] if tensor.names else ""
-    path, at, frame = name.partition(" @ ")
-    pattern = _NUMBER.sub("*", path) + at + without_line(frame)
-    holder = _NUMBER.sub("*", holder_of(name)) if name else NO_HOLDER
-    return Kind(pattern, holder, tensor.category, tensor.shape, tensor.dtype, tensor.device)
-
-
-def _split(values: list[tuple[int, int]], size: int) -> Iterator[list[tuple[int, int]]]:
-    return (values[start : start + size] for start in range(0, len(values), size))
+        groups = [self._groups[one] for one in kinds]
+        newest = sorted(chain.from_iterable(group.newest for group in groups))[-NEWEST:]
+        now = Amount(sum(group.count for group in groups), sum(group.bytes for group in groups))
+        before, after, seconds = rise.before, rise.after, window.compared
+        return Grown(
+            kind,
+            seconds,
+            before.tensors,
+            after.tensors,
+            before.bytes,
+            after.bytes,
+            self._clock.steps(seconds),
+            tuple(newest),
+            rise.start,
+            now,
+            rise.steady,
+            rise.trend,
+            len(kinds),
+        )

@@ -5,8 +5,11 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensortui.analysis.growth import BUCKETS, PARTS, Growth, kind_of
-from tensortui.model import Process, Sample, Tensor
+from tensortui.analysis import growth as growth_module
+from tensortui.analysis.growth import Growth
+from tensortui.analysis.kinds import kind_of
+from tensortui.analysis.windows import BUCKETS, PARTS
+from tensortui.model import Change, Process, Sample, Tensor
 
 
 class Program:
@@ -37,7 +40,7 @@ def test_a_list_that_grows_is_told_with_its_rates_and_what_comes_and_goes_is_not
             del build.tensors[tid]
     (grown,) = program.growth.grown()
     assert (grown.kind.name, grown.kind.holder) == ("losses[*] @ main() train.py", "losses @ main() train.py")
-    assert (grown.count_before, grown.count) == (3, 30)
+    assert (grown.count_before, grown.count) == (4, 31)
     assert (grown.count_per_second, grown.bytes_per_second) == (1.0, 16.0)
     assert (grown.count_per_step, grown.bytes_per_step) == (1.0, 16.0)
     assert len(grown.tensors) == 3
@@ -85,16 +88,116 @@ def test_the_least_of_each_part_is_that_of_all_moments_in_it(steps):
         there = {one: tensors[one] for one in range(count)}
         growth.update(Sample(number + 1, now, Process(7), tensors=there))
         history.append((now, count))
-    parts, width = growth._part(), growth._seconds
+    window = growth._whole
+    parts, width = window.parts, window.part_seconds
     assert parts < BUCKETS
-    series = growth._series.get(kind_of(tensors[0]))
+    series = window.series.get(kind_of(tensors[0]))
     if series is None:
         assert len({count for _, count in history}) == 1
         return
-    for part, (least, _) in enumerate(series.minima(parts)):
+    for part, least in enumerate(series.minima(parts)[0]):
         before = [count for at, count in history if int(at / width) < part]
         inside = [count for at, count in history if int(at / width) == part]
-        assert least == min([*before[-1:], *inside]) - history[0][1]
+        assert least == min([*before[-1:], *inside])
+
+
+def test_what_there_is_now_counts_those_that_never_changed(build):
+    program = Program(build)
+    for number in range(5):
+        build.tensor(None, name=f"log[{number}]")
+    for second in range(20):
+        program.sample(second)
+        build.tensor(None, name=f"log[{5 + second}]")
+    program.sample(20)
+    (row,) = program.growth.since_start().rows
+    assert (row.start, row.now) == ((5, 80), (25, 400))
+    assert row.trend == tuple(16 * (5 + max(second - 1, 0)) for second in range(20))
+    assert row.steady
+
+
+def test_a_mark_begins_anew_and_leaves_the_whole_time_alone(build):
+    program = Program(build)
+    for second in range(61):
+        if second == 30:
+            program.growth.mark()
+        if second < 30:
+            build.tensor(None, name=f"early[{second}]")
+        else:
+            build.tensor(None, name=f"late[{second}]")
+        program.sample(second)
+    marked = program.growth.since_mark()
+    assert (marked.begun, marked.now) == (1029.0, 1060.0)
+    assert [row.kind.name for row in marked.rows] == ["late[*]"]
+    whole = program.growth.since_start().rows
+    assert {row.kind.name: row.steady for row in whole} == {"late[*]": False, "early[*]": False}
+    assert marked.rows[0].steady
+    program.growth.unmark()
+    assert program.growth.since_mark() is None
+
+
+def test_until_there_is_something_to_compare_it_is_said_how_long_that_takes(build):
+    program = Program(build)
+    for second in range(5):
+        build.tensor(None, name=f"log[{second}]")
+        program.sample(second)
+    early = program.growth.since_start()
+    assert early.rows is None
+    assert early.patience == 5.0
+    program.sample(5)
+    assert program.growth.since_start().rows
+
+
+def test_results_of_many_shapes_are_one_group(build):
+    program = Program(build)
+    for step in range(41):
+        build.tensor(None, (step * 7 % 11 + 1, 4), name=f"outputs[{step}]")
+        passing = build.tensor(None, (step * 5 % 13 + 1,), name="hidden @ step() train.py:9")
+        program.sample(step)
+        del build.tensors[passing]
+    (row,) = program.growth.grown()
+    assert (row.kind.name, row.kind.shape, row.shapes, row.now.tensors) == ("outputs[*]", None, 11, 41)
+
+
+def test_groups_that_are_no_more_make_room_for_others(build, monkeypatch):
+    monkeypatch.setattr(growth_module, "MOST_GROUPS", 10)
+    program = Program(build)
+    for second in range(60):
+        passing = build.tensor(None, name=f"once_{chr(97 + second % 26)}_{chr(97 + second // 26)}")
+        if second >= 20:
+            build.tensor(None, name=f"log[{second}]")
+        program.sample(second)
+        del build.tensors[passing]
+        assert len(program.growth._groups) <= 10
+        assert len(program.growth._whole.series) <= 10
+    assert [row.kind.name for row in program.growth.since_start().rows] == ["log[*]"]
+    assert program.growth.since_start().rows[0].now.tensors == 40
+
+
+def test_sizes_beyond_eight_bytes_are_no_failure(build):
+    program = Program(build)
+    for second in range(12):
+        tid = build.tensor(None, name=f"huge[{second}]")
+        build.tensors[tid] = replace(build.tensors[tid], bytes=(1 << 63) - 1)
+        program.sample(second)
+    (row,) = program.growth.since_start().rows
+    assert row.now.bytes == 12 * ((1 << 63) - 1)
+
+
+@given(st.lists(st.sets(st.integers(0, 40)), min_size=2, max_size=12), st.booleans())
+def test_the_groups_count_what_the_newest_sample_has(steps, relative):
+    growth = Growth()
+    rest = ("Tensor", (4,), (1,), 0, "float32", "cpu", "strided", 16, 16, True, "contiguous", (), False, True, 0, None)
+    pool = [Tensor(number, None, ("abcd"[number % 4] + f"[{number}]",), *rest, "other") for number in range(41)]
+    before = set()
+    for number, there in enumerate(steps):
+        change = Change(frozenset(there - before), frozenset(), frozenset(before - there), since=number or None)
+        change = change if relative else Change()
+        tensors = {one: pool[one] for one in sorted(there)}
+        growth.update(Sample(number + 1, float(number), Process(7), tensors=tensors, change=change))
+        before = there
+        for kind, group in growth._groups.items():
+            assert group.count == sum(kind_of(one) == kind for one in tensors.values())
+            assert group.bytes == 16 * group.count
 
 
 def test_there_are_as_many_parts_as_can_be_compared():
