@@ -156,7 +156,7 @@ def meaning(chain: Chain) -> Told:
 
 
 def _unreachable(chain: Chain) -> Told:
-    means = "Nothing leads there any more: objects hold each other in a cycle, and the garbage collector has not come by."
+    means = "Nothing leads there any more: objects hold each other in a cycle, the collector has not come by."
     cure = "gc.collect() would free it. It goes at once where the cycle is broken: by del, or a weakref on one side."
     if any(step.kind in ("frame", "traceback") for step in chain):
         cure = (

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from tensortui.analysis.text import safe
 from tensortui.model import LIVE, SCANNING
 
 if TYPE_CHECKING:
@@ -19,12 +20,15 @@ AGAIN_SECONDS = 0.5
 
 
 @contextmanager
-def telling(source: LiveSource) -> Iterator[None]:
-    """Say on stderr, if that is a terminal, what `source` is waited for; the line is wiped out at the end."""
+def telling(source: LiveSource, step: Callable[[], str] | None = None) -> Iterator[None]:
+    """Say on stderr, if that is a terminal, what `source` is waited for; the line is wiped out at the end.
+
+    `step` says how far what was asked for is, "" where it has not said so yet.
+    """
     if not sys.stderr.isatty():
         yield
         return
-    task = asyncio.create_task(_tell(source))
+    task = asyncio.create_task(_tell(source, step))
     try:
         yield
     finally:
@@ -32,12 +36,15 @@ def telling(source: LiveSource) -> Iterator[None]:
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
-async def _tell(source: LiveSource) -> None:
+async def _tell(source: LiveSource, step: Callable[[], str] | None) -> None:
     begun = time.monotonic()
     await asyncio.sleep(FIRST_SECONDS)
     await source.set_interval(AGAIN_SECONDS)  # the samples on the way say how far it is
     while True:
-        text = f"\r\x1b[K{words(source)}, {time.monotonic() - begun:.0f} s (Ctrl-C gives up)"
+        what = words(source)
+        if step is not None and not source.held():
+            what = safe(step()) or what
+        text = f"\r\x1b[K{what}, {time.monotonic() - begun:.0f} s (Ctrl-C gives up)"
         print(text, end="", file=sys.stderr, flush=True)
         await asyncio.sleep(AGAIN_SECONDS)
 
