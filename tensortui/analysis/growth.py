@@ -234,20 +234,22 @@ class Growth:
         Tensors that differ in their shapes alone are looked at as one where many of these groups grow, or none of them
         steadily: a list of results of many lengths holds few of each.
         """
-        if not window.size:
-            return []
         found = []
         families: dict[Kind, list[Kind]] = {}
-        for kind in window.series:
+        for kind in window.grew():
             families.setdefault(kind._replace(shape=None), []).append(kind)
         for family, kinds in families.items():
-            rows = [row for kind in kinds if (row := self._row(window, kind, [kind])) is not None]
-            if len(rows) > 1 and family.name and (len(rows) > MOST_SHAPES or not any(row.steady for row in rows)):
+            rows: list[Grown] = []
+            if len(kinds) <= MOST_SHAPES or not family.name:
+                rows = self._rows_of(window, kinds)
+            if len(kinds) > 1 and family.name and not any(row.steady for row in rows):
                 together = self._row(window, family, kinds)
-                if together is not None and together.steady:
-                    rows = [together]
+                rows = [together] if together is not None and together.steady else rows or self._rows_of(window, kinds)
             found += rows
         return sorted(found, key=lambda one: (-one.bytes_per_second, -one.count_per_second, one.kind.name))
+
+    def _rows_of(self, window: Window, kinds: Iterable[Kind]) -> list[Grown]:
+        return [row for kind in kinds if (row := self._row(window, kind, [kind])) is not None]
 
     def _row(self, window: Window, kind: Kind, kinds: Sequence[Kind]) -> Grown | None:
         rise = window.rise([window.series[one] for one in kinds])

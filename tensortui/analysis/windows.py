@@ -68,6 +68,16 @@ class Series:
         last = [min(value, _LARGEST) for value in self.last]
         return [*self._counts[:parts], *[last[0]] * left], [*self._bytes[:parts], *[last[1]] * left]
 
+    def grew(self, first: int, parts: int, size: int) -> bool:
+        """Whether the least over the last of the parts is more than over those from `first` on, `size` parts each."""
+        if len(self._counts) <= first:
+            return False  # it has not changed since
+        for values, last in zip((self._counts, self._bytes), self.last, strict=True):
+            late = values[parts - size : parts]
+            if (min(late) if late else last) > min(values[first : first + size]):
+                return True
+        return False
+
 
 class Window:
     """What became of the groups since it began. The parts of its time become longer with time."""
@@ -120,6 +130,13 @@ class Window:
         if series is None:
             series = self.series[kind] = Series(before)
         series.note(self.parts, now)
+
+    def grew(self) -> Iterator[Kind]:
+        """The groups of which there is more in the last part compared than in the first."""
+        parts, size = self.parts, self.size
+        first = parts - PARTS * size
+        if size:
+            yield from (kind for kind, series in self.series.items() if series.grew(first, parts, size))
 
     def rise(self, series: Sequence[Series]) -> Rise | None:
         """What became of groups, taken as one; None where they did not grow, or it is too early to say."""

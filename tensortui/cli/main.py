@@ -15,7 +15,7 @@ from typing import NoReturn
 from tensortui.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE, TensortuiError, UsageError
 from tensortui.version import VERSION
 
-COMMANDS = ("attach", "run", "ps", "snapshot", "holders", "demo", "detach")
+COMMANDS = ("attach", "run", "ps", "snapshot", "diff", "holders", "demo", "detach")
 OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 DESCRIPTION = "Attach to a running PyTorch process and see its tensors, storages and memory, live, in the terminal."
 EPILOG = """\

@@ -67,9 +67,8 @@ def with_next_step(process: ProcessInfo) -> str:
 def lines(shown: Sequence[ProcessInfo], width: int) -> list[str]:
     """Return the table of `shown`, and below it why some cannot be attached to."""
     from tensortui.analysis.text import safe
-    from tensortui.analysis.text import width as cells
     from tensortui.analysis.units import format_age, format_bytes
-    from tensortui.cli.table import LAST_AT_LEAST, table
+    from tensortui.cli.table import fitting
 
     rows = [
         (
@@ -87,15 +86,7 @@ def lines(shown: Sequence[ProcessInfo], width: int) -> list[str]:
         for each in shown
     ]
     reasons = [f"{each.pid} cannot be attached to: {safe(each.why_not)}" for each in shown if not each.attachable]
-    kept = [at for at, _ in enumerate(HEADINGS)]
-    for heading in GIVE_WAY:
-        widths = [max(cells(row[at]) for row in (HEADINGS, *rows)) + 2 for at in kept[:-1]]
-        if sum(widths) + LAST_AT_LEAST <= width:
-            break
-        kept.remove(HEADINGS.index(heading))
-    right = [at for at, column in enumerate(kept) if HEADINGS[column] in RIGHT]
-    shown_rows = [[row[at] for at in kept] for row in rows]
-    return [*table([HEADINGS[at] for at in kept], shown_rows, width, right), *reasons]
+    return [*fitting(HEADINGS, rows, width, GIVE_WAY, RIGHT), *reasons]
 
 
 def rank_text(process: ProcessInfo) -> str:

@@ -21,6 +21,24 @@ def terminal_width() -> int:
     return NO_LIMIT
 
 
+def fitting(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], width: int, give_way: Sequence[str], right: Sequence[str]
+) -> list[str]:
+    """Return the lines of a table from which the columns `give_way` are left out, in this order, on a narrow terminal.
+
+    `right` are the headings of those that are aligned to the right.
+    """
+    kept = [at for at, _ in enumerate(headings)]
+    for heading in give_way:
+        widths = [max(cells(row[at]) for row in (headings, *rows)) + 2 for at in kept[:-1]]
+        if sum(widths) + LAST_AT_LEAST <= width:
+            break
+        kept.remove(headings.index(heading))
+    shown = [[row[at] for at in kept] for row in rows]
+    aligned = [at for at, column in enumerate(kept) if headings[column] in right]
+    return table([headings[at] for at in kept], shown, width, aligned)
+
+
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int, right: Sequence[int] = ()) -> list[str]:
     """Return the lines of a table of safe strings. The columns in `right` are aligned to the right; the last is cut."""
     lines = [headings, *rows]
