@@ -4,28 +4,33 @@ import asyncio
 import json
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tensortui.analysis.accounting import Accounts
 from tensortui.analysis.document import document, dumps
+from tensortui.analysis.findings import Finding, find
+from tensortui.analysis.growth import Growth
 from tensortui.attach import attach
 from tensortui.model import Sample
 from tensortui.sources import LiveSource
 
 PROGRAMS = Path(__file__).parent / "programs"
+GROWTH_PARTS = 12  # of the time that a program is followed: growth compares four parts, of whole ones
 
 
 class Case:
     """One running program, and our connection to it once something was asked."""
 
-    def __init__(self, name: str, folder: Path) -> None:
-        (path,) = PROGRAMS.glob(f"{name}_*.py")
+    def __init__(self, path: Path, folder: Path, *arguments: str) -> None:
         self._errors = folder / "stderr"
         with self._errors.open("w") as errors:
             self.process = subprocess.Popen(
-                [sys.executable, str(path)],
+                [sys.executable, str(path), *arguments],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -34,8 +39,7 @@ class Case:
             )
         self._loop = asyncio.new_event_loop()
         self._source: LiveSource | None = None
-        line = self._line()
-        assert line == f"READY {self.process.pid}", self._errors.read_text()
+        assert self._line() == f"READY {self.process.pid}", self._errors.read_text()
         self._said_before = self._errors.stat().st_size
 
     def _line(self) -> str:
@@ -89,6 +93,34 @@ class Case:
 
         self._loop.run_until_complete(take())
 
+    def findings(self, seconds: float, graph_seconds: float = 0.15) -> list[Finding]:
+        """Follow the program for so long, and read its graph again and again; all that is found meanwhile."""
+
+        async def look() -> list[Finding]:
+            source = await self.source()
+            found: list[Finding] = []
+            growth = Growth(seconds / GROWTH_PARTS)
+            await source.set_interval(0.1)
+
+            async def follow() -> None:
+                async for update in source.updates():
+                    assert isinstance(update, Sample), update
+                    growth.update(update)
+                    found.extend(find(update, Accounts(update), growth=growth))
+
+            following = asyncio.create_task(follow())
+            end = time.monotonic() + seconds
+            while time.monotonic() < end:
+                graph = await source.graph()
+                sample = await source.refresh()
+                found.extend(find(sample, Accounts(sample), graph))
+                await asyncio.sleep(graph_seconds)
+            assert not following.done(), following.result()
+            following.cancel()
+            return found
+
+        return self._loop.run_until_complete(look())
+
     def close(self) -> tuple[str, str]:
         """Detach, see that the program lives on, end it; returns the rest of its stdout, and what stderr got."""
         if self._source is not None:
@@ -107,7 +139,13 @@ class Case:
 @pytest.fixture
 def case(request, tmp_path):
     """The program whose number the test's name begins with: test_07_... runs programs/07_*.py."""
-    running = Case(request.node.name.split("_")[1], tmp_path)
+    (path,) = PROGRAMS.glob(f"{request.node.name.split('_')[1]}_*.py")
+    yield from run_case(path, tmp_path)
+
+
+def run_case(path: Path, folder: Path, *arguments: str) -> Iterator[Case]:
+    """A program while it is looked at; it is ended then, and must have said nothing on stderr meanwhile."""
+    running = Case(path, folder, *arguments)
     yield running
     if running.process.returncode is None:
         _, said = running.close()

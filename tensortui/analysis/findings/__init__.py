@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
+from typing import TypeVar
 
 from tensortui.analysis.accounting import Accounts
-from tensortui.analysis.findings import autograd, growing, memory, parameters
-from tensortui.analysis.findings.finding import SEVERITIES, Facts, Finding, Thresholds
+from tensortui.analysis.findings import deep, growing, kept, memory, parameters, stale
+from tensortui.analysis.findings.finding import SEVERITIES, Facts, Finding, GraphFacts
+from tensortui.analysis.findings.thresholds import Thresholds
 from tensortui.analysis.growth import Growth
 from tensortui.analysis.text import safe
 from tensortui.analysis.units import format_bytes
 from tensortui.model import Graph, Sample
 
-RULES = (
-    autograd.stale_saves,
-    autograd.kept_graphs,
+RULES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     growing.growth,
     memory.retained,
     parameters.overlap,
@@ -24,7 +24,14 @@ RULES = (
     memory.expanded,
     parameters.tied,
 )
+GRAPH_RULES: tuple[Callable[[GraphFacts], Iterator[Finding]], ...] = (
+    stale.stale_saves,
+    kept.kept_graphs,
+    deep.deep_graphs,
+)
+GRAPH_KINDS = ("stale-save", "graph-kept", "deep-graph")  # what those find
 _RANK = {severity: rank for rank, severity in enumerate(SEVERITIES)}
+_Facts = TypeVar("_Facts")
 
 
 def find(
@@ -40,14 +47,27 @@ def find(
     told as a note and takes nothing away from the others.
     """
     thresholds = thresholds or Thresholds()
+    found = in_sample(sample, accounts, thresholds, growth)
+    if graph is not None:
+        found += in_graph(graph, sample, accounts, thresholds)
+    return arranged(found, thresholds)
+
+
+def in_sample(
+    sample: Sample, accounts: Accounts, thresholds: Thresholds, growth: Growth | None = None
+) -> list[Finding]:
+    """What is found without a graph, in no order."""
     grown = growth.grown(thresholds.grown_count) if growth is not None else ()
-    facts = Facts(sample, accounts, graph, thresholds, grown)
-    found: list[Finding] = []
-    for rule in RULES:
-        try:
-            found.extend(rule(facts))  # keeps what it told before it failed
-        except Exception as error:
-            found.append(_failed(rule.__name__, error))
+    return list(_look(RULES, Facts(sample, accounts, thresholds, grown)))
+
+
+def in_graph(graph: Graph, sample: Sample, accounts: Accounts, thresholds: Thresholds) -> list[Finding]:
+    """What is found in a graph, in no order; its tensors are those of the sample."""
+    return list(_look(GRAPH_RULES, GraphFacts(graph, sample, accounts, thresholds)))
+
+
+def arranged(found: Iterable[Finding], thresholds: Thresholds) -> list[Finding]:
+    """The findings as they are told: the gravest and largest first, those beyond `per_kind` as one."""
     kinds: dict[str, list[Finding]] = defaultdict(list)
     for finding in sorted(found, key=_order):
         kinds[finding.kind].append(finding)
@@ -63,6 +83,14 @@ def find(
 def count(findings: Iterable[Finding]) -> int:
     """How many there are, also of those that are not told one by one."""
     return sum(finding.stands_for for finding in findings)
+
+
+def _look(rules: Iterable[Callable[[_Facts], Iterator[Finding]]], facts: _Facts) -> Iterator[Finding]:
+    for rule in rules:
+        try:
+            yield from rule(facts)  # keeps what it told before it failed
+        except Exception as error:
+            yield _failed(rule.__name__, error)
 
 
 def _order(finding: Finding) -> tuple[int, int]:
@@ -96,4 +124,4 @@ def _failed(rule: str, error: Exception) -> Finding:
     )
 
 
-__all__ = ["SEVERITIES", "Finding", "Thresholds", "count", "find"]
+__all__ = ["GRAPH_KINDS", "SEVERITIES", "Finding", "Thresholds", "arranged", "count", "find", "in_graph", "in_sample"]

@@ -1,14 +1,20 @@
-"""What a finding is, and from where on something is worth one."""
+"""What a finding is, and what the rules look at."""
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any
 
-from tensortui.analysis.accounting import Account, Accounts
+from tensortui.analysis.accounting import Accounts
+from tensortui.analysis.findings.thresholds import Thresholds
+from tensortui.analysis.graph import Reach, Saves
+from tensortui.analysis.graph.completing import complete
 from tensortui.analysis.growth import Grown
-from tensortui.analysis.text import safe
+from tensortui.analysis.naming import expression, label
 from tensortui.model import Graph, Sample, Tensor
 
 SEVERITIES = ("error", "warning", "note")
@@ -33,46 +39,53 @@ class Finding:
     stands_for: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Thresholds:
-    """From where on something is worth telling; sizes in bytes, shares of 1."""
-
-    retained_bytes: int = 1 << 20  # at least this much of a storage cannot be reached ...
-    retained_share: float = 0.5  # ... and less than this share of it can
-    expanded_bytes: int = 64 << 20  # what an expanded tensor would take if it were copied
-    expanded_factor: int = 16  # and how many times its real size that is
-    kept_steps: int = 4  # graphs of one kind behind one sum, or in one container
-    grown_count: int = 8  # so many tensors of a group more, over all the time compared
-    per_kind: int = 50  # the largest ones are told one by one, the others as one
-
-    def retains(self, account: Account) -> bool:
-        """Whether tensors keep a storage alive of which they reach little. What a file backs takes no memory."""
-        live, size = account.live_bytes, account.bytes
-        if not live or account.backing == "file":
-            return False
-        return size - live >= self.retained_bytes and live < size * self.retained_share
-
-
-class Facts(NamedTuple):
+@dataclass(frozen=True)
+class Facts:
     """What the rules look at."""
 
     sample: Sample
     accounts: Accounts
-    graph: Graph | None
     thresholds: Thresholds
     grown: Sequence[Grown] = ()
 
 
-def label(tensor: Tensor) -> str:
-    """How a title calls a tensor: its first name, else what it is."""
-    if tensor.names:
-        return safe(tensor.names[0])
-    shape = "n/a" if tensor.shape is None else str(tensor.shape)
-    return f"a nameless tensor of shape {shape}"
+@dataclass(frozen=True)
+class GraphFacts:
+    """What the rules about a graph look at: it, with the tensors of the sample, and of those that are gone its own."""
+
+    graph: Graph
+    newest: Sample
+    accounts_of_newest: Accounts
+    thresholds: Thresholds
+
+    @cached_property
+    def reach(self) -> Reach:
+        """All nodes of the graph, in an order."""
+        return Reach(self.graph)
+
+    @cached_property
+    def sample(self) -> Sample:
+        """The sample, with what only the graph knows."""
+        return complete(self.graph, self.newest)
+
+    @cached_property
+    def accounts(self) -> Accounts:
+        """The accounts of that sample."""
+        return self.accounts_of_newest if self.sample is self.newest else Accounts(self.sample)
+
+    @cached_property
+    def scalars(self) -> Mapping[str, list[Tensor]]:
+        """The tensors of one element, such as losses, by the node that made them."""
+        found: dict[str, list[Tensor]] = defaultdict(list)
+        for tensor in self.sample.tensors.values():
+            if tensor.grad_fn is not None and tensor.shape is not None and math.prod(tensor.shape) == 1:
+                found[tensor.grad_fn].append(tensor)
+        return found
+
+    @cached_property
+    def saves(self) -> Saves:
+        """What the nodes saved."""
+        return Saves(self.reach, self.sample, self.accounts)
 
 
-def expression(tensor: Tensor) -> str:
-    """How the program itself may write a tensor: its first name without where it was found; "" where it has none."""
-    if not tensor.names or " of " in tensor.names[0]:
-        return ""
-    return safe(tensor.names[0].partition(" @ ")[0])
+__all__ = ["SEVERITIES", "Facts", "Finding", "GraphFacts", "expression", "label"]

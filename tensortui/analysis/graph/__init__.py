@@ -7,7 +7,7 @@ from tensortui.analysis.graph.keeping import Keeping
 from tensortui.analysis.graph.reach import Reach, is_leaf, maker_of
 from tensortui.analysis.graph.saves import Save, Saves, has_own_name, known
 from tensortui.analysis.graph.tree import CUT, FOLD, LEAF, LINK, NODE, SAVED, Fold, Row, Tree
-from tensortui.analysis.graph.versions import Writer, stale, unnoticed, writer
+from tensortui.analysis.graph.versions import Writer, is_parameter, stale, unnoticed, writer
 
 __all__ = [
     "CUT",
@@ -27,6 +27,7 @@ __all__ = [
     "Writer",
     "has_own_name",
     "is_leaf",
+    "is_parameter",
     "known",
     "maker_of",
     "stale",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 
 from tensortui.model import Graph, GraphNode
 
@@ -31,6 +32,11 @@ class Reach:
     def __contains__(self, number: object) -> bool:
         """Whether a node is among them."""
         return number in self.before
+
+    @cached_property
+    def makers(self) -> Mapping[int, int]:
+        """The nodes that made tensors, by these: those of the graph that are known."""
+        return {tensor: node.id for node in self.graph.nodes for tensor in node.tensors}
 
     @property
     def cut(self) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tensortui.analysis.graph.reach import Reach
 from tensortui.analysis.graph.saves import Save, Saves, mates
-from tensortui.model import Graph, Tensor
+from tensortui.model import Tensor
 
 THROUGH_A_VIEW = "CopySlices"  # what autograd records on a tensor of which a view was changed in place
 
@@ -45,7 +45,7 @@ def writer(save: Save, reach: Reach, saves: Saves) -> Writer:
     """
     makers = {save.node, *(one for one in reach.nodes[save.node].next if one is not None)}
     names = {reach.nodes[one].name for one in makers if one in reach.nodes}
-    made_by = _makers(reach.graph)
+    made_by = reach.makers
     own = [save.tensor] if save.tensor is not None else []
     for tensor in (*own, *mates(save, saves).values()):
         if tensor.grad_fn is None or "base-only" in tensor.flags:
@@ -56,15 +56,11 @@ def writer(save: Save, reach: Reach, saves: Saves) -> Writer:
         unknown = tensor.grad_fn not in names if node is None else node not in makers
         if unknown and "view" not in tensor.flags:
             return Writer("operation", tensor.grad_fn, tensor, node)
-    together = _parameters_with(save, saves) if _is_parameter(save, saves) else 0
+    together = _parameters_with(save, saves) if is_parameter(save, saves) else 0
     return Writer("optimizer", together=together) if together > 1 else Writer("unrecorded")
 
 
-def _makers(graph: Graph) -> dict[int, int]:
-    return {tensor: node.id for node in graph.nodes for tensor in node.tensors}
-
-
-def _is_parameter(save: Save, saves: Saves) -> bool:
+def is_parameter(save: Save, saves: Saves) -> bool:
     """Whether a save is a parameter or a view of one, as a linear layer saves its weight."""
     account = saves.accounts.account(save.storage.id) if save.storage is not None else None
     return account is not None and account.category == "parameter"
@@ -77,7 +73,7 @@ def _steps(save: Save) -> int | None:
 
 def _parameters_with(save: Save, saves: Saves) -> int:
     """How many saved parameters went up by as much as this one."""
-    alike = (one for one in stale(saves) if _steps(one) == _steps(save) and _is_parameter(one, saves))
+    alike = (one for one in stale(saves) if _steps(one) == _steps(save) and is_parameter(one, saves))
     return len({one.storage.id for one in alike if one.storage is not None})
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tensortui.analysis.findings.finding import label
 from tensortui.analysis.graph.reach import Reach, is_leaf
 from tensortui.analysis.graph.saves import Save
 from tensortui.analysis.graph.versions import Writer
+from tensortui.analysis.naming import label
 from tensortui.analysis.text import safe
 from tensortui.model import Coverage, Graph, GraphNode, Tensor
 

@@ -1,0 +1,49 @@
+"""Nothing is said of programs that are as they should be, and the demos that leak are told. Each is a real process."""
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from .conftest import PROGRAMS, run_case
+
+HEALTHY = PROGRAMS / "healthy"
+DEMO = Path(__file__).parents[2] / "demo"
+SECONDS = 3.0
+ARGUMENTS = {"checkpointed": [["reentrant"], ["plain"]]}
+NAMES = sorted(path.stem for path in HEALTHY.glob("*.py") if path.stem != "running")
+PROGRAMS_TO_RUN = [(name, arguments) for name in NAMES for arguments in ARGUMENTS.get(name, [[]])]
+
+
+def complaints(findings):
+    return Counter((one.severity, one.kind, one.title) for one in findings if one.severity != "note")
+
+
+@pytest.fixture
+def program(request, tmp_path):
+    path, arguments = request.param
+    yield from run_case(path, tmp_path, *arguments)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [(HEALTHY / f"{name}.py", arguments) for name, arguments in PROGRAMS_TO_RUN],
+    indirect=True,
+    ids=["-".join([name, *arguments]) for name, arguments in PROGRAMS_TO_RUN],
+)
+def test_nothing_is_wrong_with(program):
+    found = program.findings(SECONDS)
+    assert complaints(found) == {}
+    assert not [one for one in found if one.kind == "internal"]
+
+
+@pytest.mark.parametrize("program", [(HEALTHY / "gan.py", [])], indirect=True, ids=["gan"])
+def test_a_snapshot_of_the_command_line_says_the_same(program):
+    command = [sys.executable, "-m", "tensortui", "snapshot", str(program.process.pid), "--json", "--graph"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    document = json.loads(done.stdout)
+    assert [one for one in document["findings"] if one["severity"] != "note"] == []
+    assert document["tensors"]
