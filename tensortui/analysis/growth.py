@@ -274,3 +274,18 @@ class Growth:
             rise.trend,
             len(kinds),
         )
+
+
+def youngest(row: Grown, sample: Sample) -> Tensor | None:
+    """The newest tensor of a group that is in `sample`; None where none is left."""
+    for number in reversed(row.tensors):
+        if number in sample.tensors:
+            return sample.tensors[number]
+    kind, found = row.kind, None
+    for tensor in sample.tensors.values():
+        if (tensor.category, tensor.dtype, tensor.device) == (kind.category, kind.dtype, kind.device):
+            other = kind_of(tensor)
+            same = other == kind or (row.shapes > 1 and other._replace(shape=None) == kind)
+            if same and (found is None or tensor.id > found.id):
+                found = tensor
+    return found

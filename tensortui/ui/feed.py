@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from tensortui.analysis.accounting import Accounts
-from tensortui.analysis.findings import Finding, find
-from tensortui.analysis.growth import Growth
+from tensortui.analysis.findings import Finding, Thresholds, arranged, in_sample
+from tensortui.analysis.growth import Comparison, Growth
 from tensortui.errors import TensortuiError
-from tensortui.model import LIVE, Change, Ended, Sample
+from tensortui.model import LIVE, Change, Ended, Graph, Sample
 from tensortui.sources.protocol import Source
+from tensortui.ui.graph_findings import GraphFindings
 
 JUDGE_SECONDS = 2.0
 JUDGE_FACTOR = 30  # so many times as long as looking for findings took, nobody looks again
@@ -24,9 +25,10 @@ FREEZE_FROM = 20_000  # tensors from which on the viewer's own full collections 
 class Feed:
     """The state of one source. The reader marks it dirty; whoever paints calls `take`."""
 
-    def __init__(self, source: Source, clock: Callable[[], float]) -> None:
-        """Read from `source`; `clock` gives seconds since the epoch."""
+    def __init__(self, source: Source, clock: Callable[[], float], thresholds: Thresholds | None = None) -> None:
+        """Read from `source`; `clock` gives seconds since the epoch. What is beyond the `thresholds` is told."""
         self.source = source
+        self.thresholds = thresholds or Thresholds()
         self.accounts = Accounts()
         self.sample: Sample | None = None
         self.ended: Ended | None = None
@@ -34,11 +36,17 @@ class Feed:
         self.dirty = False
         self.findings: Sequence[Finding] = ()
         self.judged: Sample | None = None  # the sample that the findings are of
+        self.graph: GraphFindings | None = None  # of the graph that was read last
         self._news = asyncio.Event()
+        self._read = asyncio.Event()
         self._clock = clock
         self._change: Change | None = None  # since the sample last taken
         self._frozen = False
+        self.grown: Comparison | None = None  # what grew since the first sample
+        self.grown_since_mark: Comparison | None = None
         self._growth = Growth()
+        self._judging = False
+        self._mark_due = False
 
     async def read(self) -> None:
         """Follow the source to its end. Whatever goes wrong becomes the reason of the end, said on the screen."""
@@ -56,6 +64,13 @@ class Feed:
         except Exception as error:  # a fault of ours: said, not left behind a screen that stands still
             self._end(Ended(f"internal error: {error!r}", self._clock(), expected=False))
 
+    def keep(self, graph: Graph) -> None:
+        """Look for findings in a graph that was read just now, too."""
+        self.graph = GraphFindings(graph, self._clock())
+        self.judged = None
+        self._read.set()
+        self._news.set()
+
     async def judge(self) -> None:
         """Look for findings in the newest sample, in a thread, for a small part of the time at most."""
         while True:
@@ -63,17 +78,42 @@ class Feed:
             sample = self.sample
             if sample is not None and sample is not self.judged and sample.phase == LIVE:
                 begun = time.perf_counter()
-                self.findings = await asyncio.to_thread(self._judge, sample, self.accounts.frozen())
-                self.judged = sample
-                await asyncio.sleep(max(JUDGE_SECONDS, JUDGE_FACTOR * (time.perf_counter() - begun)))
+                graph = self.graph
+                self._read.clear()
+                self._judging = True
+                found = await asyncio.to_thread(self._judge, sample, self.accounts.frozen(), graph)
+                self._judging = False
+                self.findings, self.grown, self.grown_since_mark = found
+                self.judged = sample if graph is self.graph else None
+                if self._mark_due:
+                    self.mark()
+                pause = max(JUDGE_SECONDS, JUDGE_FACTOR * (time.perf_counter() - begun))
+                with suppress(asyncio.TimeoutError):  # what a graph shows that was just read is waited for
+                    await asyncio.wait_for(self._read.wait(), pause)
             elif self.ended is not None:
                 return
             else:
                 await self._news.wait()
 
-    def _judge(self, sample: Sample, accounts: Accounts) -> Sequence[Finding]:
+    def _judge(
+        self, sample: Sample, accounts: Accounts, graph: GraphFindings | None
+    ) -> tuple[Sequence[Finding], Comparison, Comparison | None]:
         self._growth.update(sample)
-        return find(sample, accounts, growth=self._growth)
+        found = self._find(sample, accounts, graph)
+        return found, self._growth.since_start(), self._growth.since_mark()
+
+    def mark(self) -> None:
+        """Look for what grows since this moment too."""
+        self._mark_due = self._judging  # a thread of ours is at it
+        if not self._judging:
+            self._growth.mark()
+            self.grown_since_mark = self._growth.since_mark()
+
+    def _find(self, sample: Sample, accounts: Accounts, graph: GraphFindings | None) -> Sequence[Finding]:
+        found = in_sample(sample, accounts, self.thresholds, self._growth)
+        if graph is not None:
+            found += graph.of(sample, accounts, self.thresholds)
+        return arranged(found, self.thresholds)
 
     def held(self, now: float) -> str:
         """What holds the program up, where samples are late and that is known; "" otherwise."""

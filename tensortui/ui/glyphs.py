@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from tensortui.model import CATEGORIES
 
@@ -31,6 +32,7 @@ class Glyphs:
     rule: str
     equals: str
     view: str
+    heights: str  # from low to high
 
     def bar(self, share: float | None, width: int) -> tuple[str, str]:
         """The filled and the empty part of a bar of `width` cells, `share` (0..1) of it filled.
@@ -47,6 +49,15 @@ class Glyphs:
         whole, rest = divmod(filled, steps)
         text = self.full * whole + (self.parts[rest - 1] if rest else "")
         return text, self.empty * (width - len(text))
+
+    def curve(self, values: Sequence[int], width: int) -> str:
+        """Values in at most `width` cells, each as high as it is between the least and the most of them."""
+        if len(values) > width:
+            edges = [at * len(values) // width for at in range(width + 1)]
+            values = [min(values[start:end]) for start, end in pairwise(edges)]
+        low, high = min(values, default=0), max(values, default=0)
+        top = len(self.heights) - 1
+        return "".join(self.heights[(value - low) * top // (high - low) if high > low else 0] for value in values)
 
 
 UNICODE = Glyphs(
@@ -69,6 +80,7 @@ UNICODE = Glyphs(
     rule="─",
     equals="=",
     view="└",
+    heights="▁▂▃▄▅▆▇█",
 )
 ASCII = Glyphs(
     category=dict(zip(CATEGORIES, "PBOGSAI.", strict=True)),
@@ -90,6 +102,7 @@ ASCII = Glyphs(
     rule="-",
     equals="=",
     view="`",
+    heights="_.:-=+*#",
 )
 
 
