@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from tensortui.analysis.accounting import Accounts, Totals
-from tensortui.analysis.findings import Finding, find
+from tensortui.analysis.findings import Finding, Thresholds, find
 from tensortui.model import Coverage, Graph, GraphNode, Sample, Storage, Tensor
 
 SCHEMA = 1
@@ -22,10 +22,12 @@ def document(
     *,
     accounts: Accounts | None = None,
     findings: Sequence[Finding] | None = None,
+    thresholds: Thresholds | None = None,
 ) -> Document:
-    """Build the document. `accounts` and `findings` are worked out where they are not given."""
+    """Build the document. `accounts` and `findings`, with the
+    `thresholds` or those that are usual, are worked out where they are not given."""
     accounts = accounts or Accounts(sample)
-    findings = find(sample, accounts, graph) if findings is None else findings
+    findings = find(sample, accounts, graph, thresholds) if findings is None else findings
     process = sample.process
     out: Document = {
         "schema": SCHEMA,

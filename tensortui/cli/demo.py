@@ -12,11 +12,16 @@ import sysconfig
 import time
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from tensortui.cli.configuration import add_config_option, thresholds
 from tensortui.cli.options import add_view_options
 from tensortui.cli.program import Program, temporary_folder
 from tensortui.cli.target import require_terminal
 from tensortui.errors import TensortuiError, UsageError
+
+if TYPE_CHECKING:
+    from tensortui.analysis.findings import Thresholds
 
 READY_SECONDS = 120.0
 DEFAULT = "train"
@@ -26,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `tensortui demo`."""
     parser.add_argument("name", metavar="NAME", nargs="?", default=DEFAULT, help=f"which program (default {DEFAULT})")
     add_view_options(parser)
+    add_config_option(parser)
     parser.add_argument("--list", action="store_true", help="list the programs and what each is about")
 
 
@@ -39,6 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     path = programs.get(arguments.name)
     if path is None:
         raise UsageError(f"There is no demo {arguments.name!r}.", "List them: `tensortui demo --list`.")
+    limits = thresholds(arguments.config)
     if find_spec("torch") is None:
         raise TensortuiError(
             "The demo trains a model, and PyTorch is not installed here.",
@@ -49,13 +56,13 @@ def run(arguments: argparse.Namespace) -> int:
     print(f"Starting {path}\n{summary(path)}", file=sys.stderr)
     folder = temporary_folder("tensortui-demo-")
     try:
-        show(path, folder / f"{arguments.name}.log", arguments)
+        show(path, folder / f"{arguments.name}.log", arguments, limits)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return 0
 
 
-def show(path: Path, log: Path, arguments: argparse.Namespace) -> None:
+def show(path: Path, log: Path, arguments: argparse.Namespace, limits: Thresholds) -> None:
     """Attach the viewer to the demo program `path`; where attaching is refused, start it with the agent in it."""
     from tensortui.attach import attach
     from tensortui.attach.errors import AttachError
@@ -70,7 +77,7 @@ def show(path: Path, log: Path, arguments: argparse.Namespace) -> None:
             program.end()
             program = started(path, log, agent=True)
             endpoint = program.wait_for_agent(READY_SECONDS)
-        view(endpoint, arguments, log=log)
+        view(endpoint, arguments, limits, log=log)
     finally:
         program.end()
     print(f"The demo process {program.pid} was ended.", file=sys.stderr)

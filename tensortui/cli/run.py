@@ -17,6 +17,7 @@ import sys
 import time
 from pathlib import Path
 
+from tensortui.cli.configuration import add_config_option, thresholds
 from tensortui.cli.options import add_budget_option, add_view_options
 from tensortui.cli.program import Program, command_line, replace_this_process
 from tensortui.cli.target import require_terminal
@@ -34,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_budget_option(parser)
     add_view_options(parser)
+    add_config_option(parser)
     parser.add_argument("-m", dest="module", action="store_true", help="PROG is a module, as in python -m")
     parser.add_argument("program", metavar="PROG", help="a Python file, or with -m a module")
     rest = parser.add_argument(
@@ -47,6 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     command = command_line(arguments.python, arguments.module, arguments.program, arguments.arguments)
     if arguments.no_viewer:
         replace_this_process(command, budget=arguments.budget)
+    limits = thresholds(arguments.config)
     require_terminal("tensortui run --no-viewer PROG ARGS...")
     log = arguments.log or default_log(arguments.program)
     program = Program.start(command, log, agent=True, budget=arguments.budget)
@@ -62,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
         tell(program)
         raise
     try:
-        view(endpoint, arguments, log=program.log)
+        view(endpoint, arguments, limits, log=program.log)
     finally:
         tell(program)
     return program.status() or 0

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from tensortui.cli.configuration import add_config_option, thresholds
 from tensortui.cli.options import add_attach_options, seconds
 from tensortui.cli.target import parse_pid
 from tensortui.errors import TensortuiError
@@ -34,11 +35,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--wait", type=seconds, default=WAIT_SECONDS, metavar="S", help="give up reading after S seconds (default 600)"
     )
     add_attach_options(parser)
+    add_config_option(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Attach, read everything once, print it, and leave."""
     pid = parse_pid(arguments.pid)
+    limits = thresholds(arguments.config)
     import asyncio
 
     from tensortui.attach import attach
@@ -49,13 +52,13 @@ def run(arguments: argparse.Namespace) -> int:
     from tensortui.analysis.document import document, dumps
 
     if arguments.json:
-        print(dumps(document(sample, graph), indent=2))
+        print(dumps(document(sample, graph, thresholds=limits), indent=2))
     else:
         from tensortui.cli.summary import graph_lines, summary
         from tensortui.cli.table import terminal_width
 
         lines = graph_lines(sample, graph) if graph is not None else []
-        print("\n".join(summary(document(sample, graph), terminal_width(), lines)))
+        print("\n".join(summary(document(sample, graph, thresholds=limits), terminal_width(), lines)))
     return 0
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tensortui.errors import TensortuiError
 
 if TYPE_CHECKING:
+    from tensortui.analysis.findings import Thresholds
     from tensortui.attach import Endpoint
     from tensortui.sources.protocol import Source
     from tensortui.ui.app import TensortuiApp
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 def view(
     endpoint: Endpoint,
     arguments: argparse.Namespace,
+    thresholds: Thresholds,
     *,
     log: Path | None = None,
     timeout: float = 5.0,
@@ -30,10 +32,11 @@ def view(
     async def source() -> Source:
         return (await connect(endpoint, timeout=timeout, budget=budget))[0]
 
-    run_until_quit(TensortuiApp(source, log=log, ascii_only=arguments.ascii, light=arguments.light))
+    options = {"ascii_only": arguments.ascii, "light": arguments.light, "thresholds": thresholds}
+    run_until_quit(TensortuiApp(source, log=log, **options))
 
 
-def choose(arguments: argparse.Namespace, *, timeout: float, budget: float) -> None:
+def choose(arguments: argparse.Namespace, thresholds: Thresholds, *, timeout: float, budget: float) -> None:
     """Show the process picker, attach to what is chosen, and show the viewer."""
     from tensortui.attach import attach
     from tensortui.cli.connecting import connect
@@ -44,7 +47,8 @@ def choose(arguments: argparse.Namespace, *, timeout: float, budget: float) -> N
         endpoint = await asyncio.to_thread(attach, pid, timeout=timeout, budget=budget)
         return (await connect(endpoint, timeout=timeout, budget=budget))[0]
 
-    run_until_quit(TensortuiApp(picker=Picker(processes, source), ascii_only=arguments.ascii, light=arguments.light))
+    options = {"ascii_only": arguments.ascii, "light": arguments.light, "thresholds": thresholds}
+    run_until_quit(TensortuiApp(picker=Picker(processes, source), **options))
 
 
 def run_until_quit(app: TensortuiApp) -> None:

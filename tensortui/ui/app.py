@@ -20,6 +20,7 @@ from textual.filter import LineFilter
 from textual.screen import Screen
 from textual.scrollbar import ScrollBar, ScrollBarRender
 
+from tensortui.analysis.findings import Thresholds
 from tensortui.errors import TensortuiError
 from tensortui.sources.protocol import Source
 from tensortui.ui import glyphs
@@ -110,6 +111,7 @@ class TensortuiApp(App[None]):
         log: Path | None = None,
         ascii_only: bool | None = None,
         light: bool = False,
+        thresholds: Thresholds | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Show the source that `open_source` connects to, or else the `picker`."""
@@ -121,6 +123,7 @@ class TensortuiApp(App[None]):
         self.set_class(self.glyphs is glyphs.ASCII, "-ascii")
         ScrollBar.renderer = PlainBars if self.glyphs is glyphs.ASCII else ScrollBarRender
         self.clock = clock
+        self.thresholds = thresholds
         self.feed: Feed | None = None
         self._keys = Keys()
         self._colourless = Colourless()
@@ -155,7 +158,7 @@ class TensortuiApp(App[None]):
 
     async def show_source(self, source: Source) -> None:
         """Show the tensors of `source`."""
-        self.feed = Feed(source, self.clock)
+        self.feed = Feed(source, self.clock, self.thresholds)
         self.follow(self.feed)
         self.judge(self.feed)
         await self._show(TensorsScreen(self.feed, self.glyphs, self.clock, self.log_path))

@@ -18,7 +18,6 @@ from tensortui.ui.ordering import STEP, Steps
 
 STORAGE = "storage"
 GROUP_MODES = (STORAGE, *GROUPINGS)
-THRESHOLDS = Thresholds()
 SAVED_BY = " saved by "
 
 Key = Any  # a storage id; below zero the tensor id that has no storage (~id); or the text of a grouping
@@ -36,11 +35,6 @@ class Group:
         return self.key
 
 
-def wasted(account: Account | None) -> bool:
-    """Whether a storage is kept alive by tensors that reach little of it."""
-    return account is not None and THRESHOLDS.retains(account)
-
-
 @dataclass(frozen=True)
 class View:
     """How the table is looked at."""
@@ -54,8 +48,9 @@ class View:
 class Groups:
     """The groups that a view of a sample has, kept up by what changed."""
 
-    def __init__(self) -> None:
-        """Start without a sample: no groups."""
+    def __init__(self, thresholds: Thresholds | None = None) -> None:
+        """Start without a sample: no groups. What is beyond the `thresholds` is warned of."""
+        self.thresholds = thresholds or Thresholds()
         self.sample: Sample | None = None
         self.accounts = Accounts()
         self.view = View()
@@ -262,12 +257,17 @@ class Groups:
         rows = self._laid.get(self.key_of(tensor), ())
         return next((row for row in rows if tid in self.bundles.get(row, ())), tid)
 
+    def wasted(self, account: Account | None) -> bool:
+        """Whether a storage is kept alive by tensors that reach little of it."""
+        return account is not None and self.thresholds.retains(account)
+
     def _folds(self, key: Key) -> bool:
         """A storage whose only tensor says it all is one row, unless there is something to warn of."""
         if key < 0:
             return True
         account = self.accounts.account(key)
-        return len(self.members[key]) == 1 and (account is None or (len(account.tensors) <= 1 and not wasted(account)))
+        alone = account is None or (len(account.tensors) <= 1 and not self.wasted(account))
+        return alone and len(self.members[key]) == 1
 
     def _rank_of(self, key: Key) -> Any:
         sort_by, reverse = self.view.sort_by, self.view.reverse

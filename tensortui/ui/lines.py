@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from tensortui.analysis.accounting import Account
+from tensortui.analysis.findings import Thresholds
 from tensortui.analysis.text import pad, safe, shorten, truncate, width
 from tensortui.analysis.units import format_bytes, format_count
 from tensortui.model import LIVE, Storage, Tensor
 from tensortui.ui.columns import BAR_WITH_SHARE, CATEGORY, NAME, Column, Layout, more_names, name_text
 from tensortui.ui.glyphs import ASCII, Glyphs
-from tensortui.ui.groups import STORAGE, View, wasted
+from tensortui.ui.groups import STORAGE, View
 from tensortui.ui.relations import relation
 from tensortui.ui.rows import Rows
 
@@ -190,7 +191,7 @@ class Lines:
             pieces.append((f", {names} names", "dim"))
         if storage.backing != "memory":
             pieces.append((f"  {BACKING_WORDS.get(storage.backing, storage.backing)}", "dim"))
-        if warning := storage_warning(storage, account):
+        if warning := storage_warning(account, self.rows.thresholds):
             pieces.append((f"  {self.glyphs.warn} {warning}", "warning"))
         elif tensors and not self.rows.is_open(storage.id):
             pieces.append((f"  {show(tensors[0].names[0], self.glyphs) if tensors[0].names else ''}", "dim"))
@@ -234,9 +235,9 @@ def tensors_text(count: int) -> str:
     return "1 tensor" if count == 1 else f"{format_count(count)} tensors"
 
 
-def storage_warning(storage: Storage, account: Account | None) -> str:
+def storage_warning(account: Account | None, thresholds: Thresholds) -> str:
     """What is wrong with a storage in a few words, "" when nothing is."""
-    if account is None or not wasted(account):
+    if account is None or not thresholds.retains(account):
         return ""
     what = "a view" if account.held_by == 1 else f"{account.held_by} views"
     return f"kept by {what} of {format_bytes(account.live_bytes)}"

@@ -11,6 +11,7 @@ from copy import copy
 from typing import Any
 
 from tensortui.analysis.accounting import Accounts
+from tensortui.analysis.findings import Thresholds
 from tensortui.model import Change, Sample, Tensor
 from tensortui.ui.groups import STORAGE, Groups, Key, View, bundle_of
 from tensortui.ui.ordering import STEP, Steps, put_back, sort
@@ -21,9 +22,9 @@ SMALL = 2_000  # so many changed tensors are dealt with at once
 class Rows(Groups):
     """The rows of the table for the newest sample."""
 
-    def __init__(self) -> None:
+    def __init__(self, thresholds: Thresholds | None = None) -> None:
         """Start without a sample: no rows."""
-        super().__init__()
+        super().__init__(thresholds)
         self.order: list[int] = []
         self.keys: list[Key] = []
         self._opened = True  # what a group is that nobody opened or closed by hand

@@ -8,7 +8,7 @@ from ui_data import HOSTILE, Build, hostile, training
 
 from tensortui.analysis.accounting import Accounts, Totals
 from tensortui.analysis.filtering import parse
-from tensortui.analysis.findings import find
+from tensortui.analysis.findings import Thresholds, find
 from tensortui.analysis.text import width
 from tensortui.model import CATEGORIES, Sample
 from tensortui.ui.columns import COLUMNS, lay_out, needs_of
@@ -140,7 +140,7 @@ def test_the_table_warns_of_what_the_finding_tells_and_of_nothing_else() -> None
     sample = b.sample()
     accounts = Accounts(sample)
     (finding,) = find(sample, accounts)
-    warned = [sid for sid, storage in sample.storages.items() if storage_warning(storage, accounts.account(sid))]
+    warned = [sid for sid in sample.storages if storage_warning(accounts.account(sid), Thresholds())]
     assert warned == list(finding.storages) == [told]
 
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 from tensortui.analysis.accounting import Accounts
 from tensortui.analysis.findings import deep, growing, kept, memory, parameters, stale
 from tensortui.analysis.findings.finding import SEVERITIES, Facts, Finding, GraphFacts
-from tensortui.analysis.findings.thresholds import Thresholds
+from tensortui.analysis.findings.thresholds import UNITS, Thresholds
 from tensortui.analysis.growth import Growth
 from tensortui.analysis.text import safe
 from tensortui.analysis.units import format_bytes
@@ -124,4 +124,15 @@ def _failed(rule: str, error: Exception) -> Finding:
     )
 
 
-__all__ = ["GRAPH_KINDS", "SEVERITIES", "Finding", "Thresholds", "arranged", "count", "find", "in_graph", "in_sample"]
+__all__ = [
+    "GRAPH_KINDS",
+    "SEVERITIES",
+    "UNITS",
+    "Finding",
+    "Thresholds",
+    "arranged",
+    "count",
+    "find",
+    "in_graph",
+    "in_sample",
+]

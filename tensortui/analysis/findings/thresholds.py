@@ -7,7 +7,7 @@ from typing import Any
 
 from tensortui.analysis.accounting import Account
 
-BYTES, SHARE, COUNT = "bytes", "share", "count"
+BYTES, SHARE, COUNT = "bytes", "share", "count"  # the units
 
 
 def _limit(default: float, unit: str, why: str) -> Any:
@@ -40,7 +40,7 @@ class Thresholds:
         8, COUNT, "growth: so many tensors of a group more over all the time compared; fewer may come and go by chance"
     )
     per_kind: int = _limit(
-        50, COUNT, "of each kind so many are told one by one, the gravest and largest, the others as one"
+        50, COUNT, "all: of each kind so many are told one by one, the gravest and largest, the others as one"
     )
 
     def retains(self, account: Account) -> bool:

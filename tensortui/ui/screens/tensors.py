@@ -133,7 +133,7 @@ class TensorsScreen(Screen[None]):
         """Show what `feed` brings; `log` is the file that the program's output goes to."""
         super().__init__()
         self.feed = feed
-        self.rows = Rows()
+        self.rows = Rows(feed.thresholds)
         self.glyphs = glyphs
         self._clock = clock
         self._status = StatusLine(feed, glyphs)

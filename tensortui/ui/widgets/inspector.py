@@ -176,7 +176,7 @@ class Inspection:
         live = account.live_bytes if account is not None else None
         bar = "".join(self._glyphs.bar(share, 10))
         self._field("in use", f"{format_bytes(live)}  {bar} {format_share(share)}")
-        if account is not None and (warning := storage_warning(storage, account)):
+        if account is not None and (warning := storage_warning(account, self._rows.thresholds)):
             self._field("", f"{self._glyphs.warn} {warning}", "clone() the view to let the rest go", "bold $warning")
         self._field("address", f"0x{storage.address:x}" if storage.address else "none")
         self._field("backing", BACKING_WORDS.get(storage.backing, storage.backing))
