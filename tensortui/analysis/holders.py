@@ -167,11 +167,13 @@ def _unreachable(chain: Chain) -> Told:
 
 def _plain(chain: Chain) -> Told:
     root, last, written = chain[0], chain[-1], code(chain)
+    holder = _before(chain, len(chain) - 1)
     if last.kind in _ENTRIES:
-        return Told(f"It is an entry of a container, {_before(chain, len(chain) - 1)}.", _entry(chain))
+        what = {"key": "A dict", "index": "A list or tuple", "element": "A set"}[last.kind]
+        return Told(f"{what} keeps it until it is taken out{f': {holder}' if holder else ''}.", _entry(chain))
     if last.kind == "attribute":
         cure = f"del {written}, or set it to None." if written else "Delete the attribute, or set it to None."
-        return Told(f"It is an attribute, and stays as long as what has it: {_before(chain, len(chain) - 1)}.", cure)
+        return Told(f"An object keeps it as an attribute{f': {holder}' if holder else ''}.", cure)
     if root.kind == "local":
         name, _, where = root.label.partition(" @ ")
         thread = f" in the thread {where[where.rindex('[') + 1 : -1]}" if where.endswith("]") and "[" in where else ""
@@ -195,9 +197,8 @@ def _entry(chain: Chain) -> str:
     where = _before(chain, len(chain) - 1)
     if chain[-1].kind == "index":
         return (
-            f"If {where} grows: drop it, detach() or item() what you append, or use a deque with maxlen."
-            if where
-            else "If the list grows: drop it, or detach() or item() what you append."
+            f"If {where or 'the list'} grows: drop old entries, use a deque with maxlen, or append item(); "
+            "detach() lets go of the graph alone."
         )
     if chain[-1].kind == "key":
         written = code(chain)

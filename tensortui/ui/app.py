@@ -34,11 +34,13 @@ from tensortui.ui.screens.failed import FailedScreen
 from tensortui.ui.screens.findings import FindingsScreen
 from tensortui.ui.screens.graph import GraphScreen
 from tensortui.ui.screens.help import HelpScreen
+from tensortui.ui.screens.holders import HoldersScreen
 from tensortui.ui.screens.layout import LayoutScreen
 from tensortui.ui.screens.picker import PickerScreen
 from tensortui.ui.screens.tensors import TensorsScreen
 from tensortui.ui.theme import DARK, LIGHT, THEMES
 from tensortui.ui.widgets.graph_tree import GraphTree
+from tensortui.ui.widgets.holder_tree import HolderTree
 from tensortui.ui.widgets.tensor_tree import TensorTree
 
 KEY_SECONDS = 0.5  # so long the next key waits at most for the one before
@@ -223,6 +225,8 @@ class TensortuiApp(App[None]):
             groups.append(("the table", TensorTree.BINDINGS))
         elif isinstance(screen, GraphScreen):
             groups.append(("the graph", GraphTree.BINDINGS))
+        elif isinstance(screen, HoldersScreen):
+            groups.append(("the chains", HolderTree.BINDINGS))
         groups.append(("everywhere", self.usable_bindings(screen)))
         self.push_screen(HelpScreen(page, groups, self.glyphs))
 
@@ -239,13 +243,16 @@ class TensortuiApp(App[None]):
     def _makes_sense(self, action: str, screen: Screen[Any]) -> bool:
         tensors = isinstance(screen, TensorsScreen)
         if action == "show":
-            return tensors or isinstance(screen, FindingsScreen | GraphScreen | LayoutScreen)
+            return tensors or isinstance(screen, FindingsScreen | GraphScreen | HoldersScreen | LayoutScreen)
         return tensors if action in ("detach", "processes") else True
 
     def action_show(self, number: int) -> None:
         """Go to a screen by its number."""
         screen = self.screen
-        if isinstance(screen, FindingsScreen | GraphScreen | LayoutScreen) and number != self.NUMBERS[type(screen)]:
+        if isinstance(screen, HoldersScreen):  # over the one that it was opened from
+            screen.dismiss(None)
+            self.call_later(self.action_show, number)
+        elif isinstance(screen, FindingsScreen | GraphScreen | LayoutScreen) and number != self.NUMBERS[type(screen)]:
             screen.dismiss(screen.chosen if isinstance(screen, LayoutScreen) else None)
             if number != 1:
                 self.call_later(self.action_show, number)
@@ -264,6 +271,21 @@ class TensortuiApp(App[None]):
             self.notify("Select a tensor first: its layout is shown.", markup=False)
         else:
             self.push_screen(LayoutScreen(tensor, screen.feed, self.glyphs, self.clock), self._tensor_chosen)
+
+    def action_holders(self) -> None:
+        """Look for what keeps the tensor of this screen alive."""
+        screen, feed = self.screen, self.feed
+        tensor = None
+        if isinstance(screen, TensorsScreen):
+            tensor = screen.any_selected
+        elif isinstance(screen, GraphScreen):
+            tensor = screen.chosen
+        elif isinstance(screen, LayoutScreen):
+            tensor = screen.look.tensor
+        if tensor is None or feed is None:
+            self.notify("Select a tensor first: what keeps it alive is looked for.", markup=False)
+        else:
+            self.push_screen(HoldersScreen(feed, tensor, self.glyphs, self.clock))
 
     def _tensor_chosen(self, tid: int | None) -> None:
         if tid is not None and isinstance(self.screen, TensorsScreen):

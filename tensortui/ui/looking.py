@@ -60,7 +60,7 @@ class Look:
         tensor = sample.tensors.get(self.tid)
         if tensor is None:
             before = self.gone, self.heir
-            self.gone, self.heir = True, _heir(self.tensor, sample)
+            self.gone, self.heir = True, heir_of(self.tensor, sample)
             return before != (self.gone, self.heir)
         storage = sample.storages.get(tensor.storage) if tensor.storage is not None else None
         account = accounts.account(tensor.storage) if tensor.storage is not None else None
@@ -142,7 +142,7 @@ class Look:
         return self._drawn[2]
 
 
-def _heir(tensor: Tensor, sample: Sample) -> Tensor | None:
+def heir_of(tensor: Tensor, sample: Sample) -> Tensor | None:
     """The tensor that goes by the name of one that is gone, as what a loop makes anew does."""
     name = tensor.names[0] if tensor.names else None
     return next((other for other in sample.tensors.values() if name in other.names), None) if name else None

@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 
 from textual.content import Content
 
-from tensortui.model import SCANNING, WAITING, Ended
+from tensortui.model import SCANNING, WAITING, Coverage, Ended
 from tensortui.ui.feed import Feed
 from tensortui.ui.glyphs import Glyphs
 from tensortui.ui.lines import show
@@ -49,3 +49,9 @@ def why_empty(feed: Feed, glyphs: Glyphs) -> Content:
         )
     detail = "torch is imported, but no live tensor was found; they will appear here as they are made"
     return content([("no tensors\n\n", "bold $strong"), (detail, "")])
+
+
+def unseen(coverage: Coverage, glyphs: Glyphs) -> str:
+    """Why not every tensor was seen, a line each."""
+    reasons = [show(reason, glyphs) for reason in coverage.reasons] or ["no reason was given"]
+    return "\n".join(f"- {reason}" for reason in reasons)

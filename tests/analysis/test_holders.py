@@ -58,10 +58,10 @@ def test_only_what_a_module_can_write_is_code() -> None:
 @pytest.mark.parametrize(
     ("steps", "means", "cure"),
     [
-        (LOGS, "trainer.logs['val_logits']", "If trainer.logs['val_logits'] grows: drop it, detach() or item()"),
-        (chain("global seen", "key ['a']"), "entry of a container, seen", "del seen['a']"),
-        (chain("global seen", "element of a set"), "container", "discard()"),
-        (chain("global model", "attribute .last"), "an attribute", "del model.last, or set it to None"),
+        (LOGS, "trainer.logs['val_logits']", "If trainer.logs['val_logits'] grows: drop old entries"),
+        (chain("global seen", "key ['a']"), "A dict keeps it until it is taken out: seen.", "del seen['a']"),
+        (chain("global seen", "element of a set"), "A set keeps it", "discard()"),
+        (chain("global model", "attribute .last"), "as an attribute: model.", "del model.last, or set it to None"),
         (chain("global x"), "variable of a module", "del x"),
         (chain("class mod.Model.cache"), "attribute of a class", "del mod.Model.cache"),
         (chain("local batch @ step() train.py:42"), "function that is running.", "del batch"),

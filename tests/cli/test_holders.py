@@ -74,7 +74,7 @@ def test_the_text_has_a_paragraph_for_each_chain_and_nothing_a_terminal_obeys() 
         "1. trainer['a\\e[2J']",
         "   variable of a module  trainer",
         "   in a dict             ['a\\e[2J']",
-        "   It is an entry of a container, trainer.",
+        "   A dict keeps it until it is taken out: trainer.",
         "   del trainer['a\\e[2J']; if the dict grows, drop old entries.",
         "",
         "2. trainer",

@@ -38,6 +38,7 @@ KEYS = (
     ("n", "stale"),
     ("u", "who saved it"),
     ("a", "all"),
+    ("H", "holders"),
     ("q", "quit"),
     ("1", "tensors"),
     ("?", "help"),
@@ -82,6 +83,7 @@ class GraphScreen(Screen[int | None]):
         Binding(
             "U", "savers(-1)", "Who saved it", show=False, id="graph.savers-back", tooltip="previous node that saved it"
         ),
+        Binding("H", "app.holders", "Holders", id="graph.holders", tooltip="what keeps the tensor of this row alive"),
         Binding("a", "turn", "All", id="graph.all", tooltip="every graph that was read, or only the tensor's"),
         Binding("escape", "dismiss", "Back", show=False, id="graph.back", tooltip="back to the tensors"),
     ]
@@ -255,6 +257,13 @@ class GraphScreen(Screen[int | None]):
             self.notify("This tensor is not in the newest sample: it is gone, or too new.", markup=False)
         else:
             self.dismiss(tid)
+
+    @property
+    def chosen(self) -> Tensor | None:
+        """The tensor of the row under the cursor, or else the one that the screen was opened for."""
+        row, behind = self.tree_view.row, self.reading.behind
+        save = None if row is None or behind is None else row.save or behind.saves.leaf(row.node)
+        return save.tensor if save is not None and save.tensor is not None else self._tensor
 
     def action_stale(self, step: int) -> None:
         """Go to the next saved tensor that was changed since."""

@@ -45,6 +45,7 @@ KEYS = (
     ("q", "quit"),
     ("[ ]", "other tensor"),
     ("d", "dims"),
+    ("H", "holders"),
     ("+ -", "slice"),
     ("?", "help"),
 )
@@ -113,6 +114,7 @@ class LayoutScreen(Screen[int | None]):
             key_display="[",
             tooltip="tensor before it on this storage",
         ),
+        Binding("H", "app.holders", "Holders", id="layout.holders", tooltip="what keeps this tensor alive"),
         Binding("n", "heir", "Its name", show=False, id="layout.heir", tooltip="if it is gone: what has its name now"),
         Binding("escape", "back", "Back", show=False, id="layout.back", tooltip="back to the tensors"),
     ]

@@ -24,7 +24,7 @@ from tensortui.ui.groups import GROUP_MODES
 from tensortui.ui.lines import show, tensors_text
 from tensortui.ui.rows import Rows
 from tensortui.ui.screens.columns import ColumnsScreen
-from tensortui.ui.states import lost_notice, why_empty
+from tensortui.ui.states import lost_notice, unseen, why_empty
 from tensortui.ui.widgets.filter_bar import FILTER, SEARCH, Entry, FilterBar
 from tensortui.ui.widgets.inspector import Inspector
 from tensortui.ui.widgets.key_line import KeyLine
@@ -50,6 +50,7 @@ KEYS = (
     ("2", "layout"),
     ("6", "findings"),
     ("3", "graph"),
+    ("h", "holders"),
     ("space", "pause"),
     ("c", "columns"),
     ("y", "copy"),
@@ -91,6 +92,7 @@ class TensorsScreen(Screen[None]):
         Binding("N", "find(-1)", "Previous", show=False, id="tensors.previous", tooltip="previous one found"),
         Binding("b", "group", "Group by", id="tensors.group", tooltip="group by storage, category, holder or shape"),
         Binding("i", "inspect", "Details", id="tensors.inspect", tooltip="details of the selected tensor"),
+        Binding("h,H", "app.holders", "Holders", id="tensors.holders", tooltip="what keeps the selected tensor alive"),
         Binding(
             "ctrl+d,full_stop",
             "scroll_details(1)",
@@ -444,6 +446,5 @@ class TensorsScreen(Screen[None]):
         elif sample.coverage.complete:
             self.notify("Every live tensor that can be seen is here.", title="coverage", markup=False)
         else:
-            reasons = [show(reason, self.glyphs) for reason in sample.coverage.reasons] or ["no reason was given"]
-            text = "\n".join(f"- {reason}" for reason in reasons)
+            text = unseen(sample.coverage, self.glyphs)
             self.notify(text, title="not every tensor was seen", markup=False, timeout=15)

@@ -12,6 +12,7 @@ from tensortui.analysis.findings import Finding
 from tensortui.ui.markup import Piece, cells, spread
 
 SCREENS = {1: "Tensors", 2: "Layout", 3: "Graph", 6: "Findings"}
+OTHERS = {"Holders": (("h", "Holders"),)}  # in the bar only while they are open: they are of one tensor
 HINTS: list[tuple[str, list[Piece]]] = [
     ("app.help", [("? ", "bold $foreground"), ("help ", "$dim")]),
     ("app.command_palette", [("^p ", "bold $foreground"), ("commands ", "$dim")]),
@@ -44,7 +45,7 @@ class TabBar(Static):
         grave = any(finding.severity != "note" for finding in self._found)
         counts = {"Findings": f"{findings.count(self._found)} found " if self._found else ""}
         self._tabs = []
-        for at, name in SCREENS.items():
+        for at, name in (*SCREENS.items(), *OTHERS.get(self._current, ())):
             style = "bold reverse $primary" if name == self._current else "$dim"
             count = (counts.get(name, ""), style if name == self._current else "bold $warning" if grave else "")
             self._tabs.append([(f" {at} {name} ", style), count])
@@ -53,7 +54,7 @@ class TabBar(Static):
     async def on_click(self, event: Click) -> None:
         """Open what was clicked on: a screen, or what a hint speaks of."""
         right = 0
-        for at, tab in zip(SCREENS, self._tabs, strict=True):
+        for at, tab in zip(SCREENS, self._tabs, strict=False):
             right += cells(tab) + 1
             if event.x < right:
                 await self.run_action(f"app.show({at})")

@@ -62,7 +62,7 @@ class TensorTree(CursorView):
         Binding("pagedown,ctrl+f", "page(1)", "Page down", show=False, id="tree.page-down", tooltip="one page down"),
         Binding("home,g", "edge(0)", "Top", show=False, id="tree.top", tooltip="first row"),
         Binding("end,G", "edge(-1)", "Bottom", show=False, id="tree.bottom", tooltip="last row"),
-        Binding("left,h", "fold(False)", "Close", show=False, id="tree.close", tooltip="close, or go to the storage"),
+        Binding("left", "fold(False)", "Close", show=False, id="tree.close", tooltip="close, or go to the storage"),
         Binding("right,l", "fold(True)", "Open", show=False, id="tree.open", tooltip="open the storage or group"),
         Binding("enter", "enter", "Open", id="tree.enter", tooltip="open or close; on a tensor: its details"),
         Binding("E", "open_all(True)", "Open all", show=False, id="tree.open-all", tooltip="open every group"),

@@ -1,0 +1,82 @@
+"""Looking for what holds a tensor when somebody asks for it. It is never polled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tensortui.errors import TensortuiError
+from tensortui.model import SCANNING, WAITING, Holders, Tensor
+from tensortui.ui.columns import name_text
+from tensortui.ui.feed import Feed
+
+CHAINS = 8
+MOST_CHAINS = 64
+
+
+class Search:
+    """One search for the holders of a tensor, and what became of it."""
+
+    def __init__(self, feed: Feed, tensor: Tensor, clock: Callable[[], float], limit: int = CHAINS) -> None:
+        """Look for at most `limit` chains."""
+        self.tensor = tensor
+        self.limit = limit
+        self.found: Holders | None = None
+        self.begun = clock()
+        self.ended_at: float | None = None
+        self.said = ""  # how far it is
+        self.problem: tuple[str, str] | None = None  # why nothing was found out, and what to do
+        self._feed = feed
+        self._clock = clock
+
+    @property
+    def under_way(self) -> bool:
+        """Whether the answer is still to come."""
+        return self.found is None and self.problem is None
+
+    @property
+    def full(self) -> bool:
+        """Whether there may be more chains than were asked for."""
+        return self.found is not None and len(self.found.chains) >= self.limit and self.limit < MOST_CHAINS
+
+    @property
+    def gone(self) -> bool:
+        """Whether the newest sample no longer has the tensor."""
+        sample = self._feed.sample
+        return sample is not None and self.tensor.id not in sample.tensors
+
+    async def run(self) -> None:
+        """Ask the source. Whatever goes wrong becomes the reason why there is no answer."""
+        self.problem = self._impossible()
+        if self.problem is not None:
+            return
+        try:
+            self.found = await self._feed.source.holders(self.tensor.id, limit=self.limit, progress=self._tell)
+            self.ended_at = self._clock()
+        except TensortuiError as error:
+            title = "the tensor is gone" if self.gone else "what holds it was not found out"
+            self.problem = (f"{title}: {error.cause}", error.next_step)
+        except OSError as error:
+            self.problem = (f"what holds it was not found out: {error}", "press r to try it again")
+        except Exception as error:  # a fault of ours: said, not left behind a screen that waits for ever
+            self.problem = (f"what holds it cannot be shown: internal error: {error!r}", "press r to try it again")
+
+    def _tell(self, text: str) -> None:
+        self.said = text
+
+    def _impossible(self) -> tuple[str, str] | None:
+        feed = self._feed
+        if "holders" in feed.source.missing:
+            return "what holds a tensor cannot be found here", feed.source.missing["holders"]
+        if feed.ended is not None:
+            return "what holds it can no longer be found", f"the source has ended: {feed.ended.reason}"
+        if feed.sample is None or feed.sample.phase == WAITING:
+            return "there is no tensor yet", "the process has not imported torch; press r when it has"
+        if feed.sample.phase == SCANNING:
+            return "the tensors are still being looked for", "press r when the first scan is over"
+        if self.gone:
+            name = name_text(self.tensor)
+            return (
+                f"{name} is gone",
+                "nothing holds it any more; r looks at what goes by its name now, if anything does",
+            )
+        return None
