@@ -13,6 +13,7 @@ from tensortui.agent.sampler import Sampler
 from tensortui.wire.messages import PROTOCOLS, common_protocol
 
 WAITING, SCANNING, LIVE = "waiting", "scanning", "live"
+NO_TENSOR = {"cause": "There is no such tensor any more.", "next_step": "Look for what is there now."}
 FAILURES = 5  # of the agent's own that are told
 ARGUMENTS = vars(BaseException)["args"].__get__
 
@@ -99,6 +100,9 @@ class Answers:
         graphs, one.graphs = one.graphs, []
         for header in graphs:
             one.send(graph_message(header, {"roots": [], "cut": False}, [], False))
+        searches, one.searches = one.searches, []
+        for header in searches:
+            one.send({"t": "failed", "request": header["request"], **NO_TENSOR})
 
 
 def graph_message(header: Dict[str, Any], body: Dict[str, Any], nodes: List[Any], more: bool) -> Dict[str, Any]:

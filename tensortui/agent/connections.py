@@ -47,6 +47,7 @@ class Connection:
         self.watch: List[int] = []
         self.requests: List[Any] = []  # refreshes to be answered by the next full reading
         self.graphs: List[Dict[str, Any]] = []  # graph requests that wait for their turn
+        self.searches: List[Dict[str, Any]] = []  # for the holders of a tensor, the same
         self.readers: Tuple[Reader, ...] = ()
         self.process_told = False
         self._batches: Deque[Any] = collections.deque()  # Batch objects and the ready frame that closes them

@@ -31,9 +31,9 @@ type_flags = type.__dict__["__flags__"].__get__
 type_mro = type.__dict__["__mro__"].__get__
 type_dict = type.__dict__["__dict__"].__get__
 module_dict = vars(types.ModuleType)["__dict__"].__get__
-_MANAGED_DICT = 1 << 4
-HEAP_TYPE, _LIST, _TUPLE, _DICT, _TYPE = 1 << 9, 1 << 25, 1 << 26, 1 << 29, 1 << 31
-_ATOMS = 1 << 24 | 1 << 27 | 1 << 28 | 1 << 30 | _TYPE  # integers, bytes, strings, exceptions, classes
+MANAGED_DICT = 1 << 4
+HEAP_TYPE, LIST_FLAG, TUPLE_FLAG, DICT_FLAG, EXCEPTION_FLAG, TYPE_FLAG = (1 << one for one in (9, 25, 26, 29, 30, 31))
+ATOM_FLAGS = 1 << 24 | 1 << 27 | 1 << 28 | EXCEPTION_FLAG | TYPE_FLAG  # integers, bytes, strings, exceptions, classes
 _EXACT = (
     (types.FunctionType, FUNCTION),
     (types.MethodType, METHOD),
@@ -96,7 +96,7 @@ class Kinds:
 
     def _tell(self, kind: type) -> int:
         flags = type_flags(kind)
-        if flags & _ATOMS:
+        if flags & ATOM_FLAGS:
             return LEAF
         for exact, found in _EXACT:
             if kind is exact:
@@ -105,11 +105,11 @@ class Kinds:
         for base, found in self._bases:
             if base is not None and any(one is base for one in order):
                 return WRAPPER if found >= TENSOR and is_wrapper(kind) else found
-        if flags & _DICT:
+        if flags & DICT_FLAG:
             return DICT
-        if flags & _LIST:
+        if flags & LIST_FLAG:
             return LIST
-        if flags & _TUPLE:
+        if flags & TUPLE_FLAG:
             return TUPLE
         for base, found in _FROM_BASE:
             if any(one is base for one in order):
@@ -246,7 +246,7 @@ def _attributes(thing: Any, kinds: Kinds) -> Optional[Entries]:
     held = [one for one in gc.get_referents(thing) if one is not kind]
     if not any(map(kinds.leads_on, held)):
         return None
-    if LAYS_OUT_ANEW and type_flags(kind) & _MANAGED_DICT and not kinds.opened.admit(thing):
+    if LAYS_OUT_ANEW and type_flags(kind) & MANAGED_DICT and not kinds.opened.admit(thing):
         return zip(repeat(UNNAMED), repeat(None), held)
     space = instance_dict(thing)
     entries = [*items(space, ATTRIBUTE), *slots(thing)] if space else slots(thing)
@@ -275,7 +275,7 @@ def slots(thing: Any) -> List[Entry]:
 
 def is_dict(thing: Any) -> bool:
     """Whether `thing` is a dictionary, told by its type alone."""
-    return bool(type_flags(type(thing)) & _DICT)
+    return bool(type_flags(type(thing)) & DICT_FLAG)
 
 
 def module_entries(thing: Any, start: int = 0) -> Optional[Entries]:
@@ -286,7 +286,7 @@ def module_entries(thing: Any, start: int = 0) -> Optional[Entries]:
     parts: List[Any] = []
     for name, style in (("_parameters", PARAMETER), ("_buffers", BUFFER), ("_modules", SUBMODULE)):
         part = space.get(name)
-        if part is not None and type_flags(type(part)) & _DICT and dict.__len__(part):
+        if part is not None and type_flags(type(part)) & DICT_FLAG and dict.__len__(part):
             size = min(dict.__len__(part), HEAD + TAIL)
             if start < size:
                 parts.append(items(part, style, start))

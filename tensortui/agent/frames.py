@@ -109,10 +109,20 @@ class Locals:
         )
 
     def _array(self, frame: FrameType, count: int) -> "ctypes.Array[ctypes.c_size_t]":
+        return (ctypes.c_size_t * count).from_address(self._base(frame))
+
+    def _base(self, frame: FrameType) -> int:
+        """Return the address of the first slot."""
         base = id(frame)
         if self._pointer:
             base = _words(base + self._pointer, 1)[0]
-        return (ctypes.c_size_t * count).from_address(base + self._slots)
+        return base + self._slots
+
+    def slot(self, frame: FrameType, address: int) -> str:
+        """Return the name of the variable whose slot is at `address`; "" where there is none, as on the stack."""
+        names = slot_names(frame.f_code)
+        place = (address - self._base(frame)) // WORD
+        return names[place] if self.usable and 0 <= place < len(names) else ""
 
     def of(self, frame: FrameType, now: Stillness) -> List[Tuple[str, Any]]:
         """Return the set local variables of `frame`, which was running when `now` was made.

@@ -195,6 +195,12 @@ class Agent:
         elif kind == "graph":
             one.graphs = [*one.graphs[-MAX_REQUESTS:], header]
             self._torch_at = 0.0
+        elif kind == "holders":
+            one.searches = [*one.searches[-MAX_REQUESTS:], header]
+        elif kind == "cancel":
+            one.searches = [search for search in one.searches if search["request"] != header["request"]]
+            if self._workshop is not None:
+                self._workshop.searches.cancel(one, header["request"])
         elif kind == "detach":
             if header["if_alone"] and self._others(one):
                 one.send({"t": "failed", "request": header["request"], **NOT_ALONE})

@@ -44,11 +44,15 @@ class Memory:
         """
         again = array("Q", bytes(WORD * len(expected)))
         local = Vector(again.buffer_info()[0], WORD * len(expected))
-        self._kept = (places, local)  # the call knows them by their addresses alone
         call = (self._pid, ctypes.addressof(local), 1, places.buffer_info()[0], len(places) // 2, 0)
-        came = map(operator.eq, starmap(self._call, (call,)), (WORD * len(expected),))
-        same = map(operator.eq, map(bytes, (again,)), (expected.tobytes(),))
-        return chain(map(ONLY_TRUE, came), map(ONLY_TRUE, same))
+        calls, lengths, arrays, wanted = (call,), (WORD * len(expected),), (again,), (expected.tobytes(),)
+        parts = (starmap(self._call, calls), map(bytes, arrays))
+        came, same = map(operator.eq, parts[0], lengths), map(operator.eq, parts[1], wanted)
+        proofs = (map(ONLY_TRUE, came), map(ONLY_TRUE, same))
+        # The call knows the first two by their addresses alone. And none of all these may go while the iterator is gone
+        # through: what is looked at by it could be one of them.
+        self._kept = (places, local, calls, lengths, arrays, wanted, parts, came, same, proofs)
+        return chain(*proofs)
 
     def words(self, address: int, count: int) -> List[int]:
         """Read `count` words at one address, under the GIL; [] where that is impossible or it is no pointer."""

@@ -8,7 +8,7 @@ from types import CodeType
 from typing import Any, Callable, Dict, Generator, List, Optional, Tuple
 
 from tensortui.agent import containers, labels, roles
-from tensortui.agent.census import Context, Work
+from tensortui.agent.census import Census, Context, Work
 from tensortui.agent.containers import LEARNED, MODULE, OPTIMIZER, TENSOR, VARIABLE, Entries, Kinds
 from tensortui.agent.frames import MAX_DEPTH, Locals, find_frame, stack_of, thread_names
 from tensortui.agent.guard import MOST_FRAMES, Alone, Stillness
@@ -43,7 +43,7 @@ def discover(context: Context) -> Work:
     yield from context.optimizers.tidy()
     walk = Walk(context, kinds, _leaf_reader(context, base), wrappers)
     yield from _globals(walk, kinds, "__main__", True)
-    memory = _memory(context)
+    memory = memory_of(context.census)
     if memory.count != len(sys.modules):
         memory.count = len(sys.modules)
         yield from _sort_modules(memory)
@@ -112,10 +112,11 @@ class Memory:
         self.opened = Opened()
 
 
-def _memory(context: Context) -> Memory:
-    memory = context.census.memory.get("names")
+def memory_of(census: Census) -> Memory:
+    """Return what the passes keep."""
+    memory: Optional[Memory] = census.memory.get("names")
     if memory is None:
-        memory = context.census.memory["names"] = Memory()
+        memory = census.memory["names"] = Memory()
     return memory
 
 
@@ -147,7 +148,7 @@ def make_kinds(context: Context, base: type, shallow: bool = False) -> Kinds:
             (torch.nn.Module, MODULE),
             (torch.optim.Optimizer, OPTIMIZER),
         ],
-        _memory(context).opened,
+        memory_of(context.census).opened,
         shallow,
     )
 
@@ -184,7 +185,7 @@ def _globals(walk: Walk, kinds: Kinds, module: str, main: bool, depth: int = 0) 
 
 
 def _items(module: str, kinds: Kinds) -> Optional[Entries]:
-    space = _namespace(module)
+    space = namespace(module)
     return None if space is None else _direct_first(lambda: containers.items(space, VARIABLE), kinds)
 
 
@@ -199,7 +200,8 @@ def _direct_first(entries: Callable[[], Entries], kinds: Kinds) -> Entries:
     return chain(direct, (entry for entry in entries() if kinds.of(entry[2]) < TENSOR))
 
 
-def _namespace(name: str) -> Optional[Dict[str, Any]]:
+def namespace(name: str) -> Optional[Dict[str, Any]]:
+    """Return the globals of an imported module; None where there is none of that name."""
     module = sys.modules.get(name)
     if module is None:
         return None
@@ -213,13 +215,13 @@ def _namespace(name: str) -> Optional[Dict[str, Any]]:
 def _sort_modules(memory: Memory) -> Work:
     """Tell apart the imported modules worth a look: the program's own, and those of installed packages."""
     memory.own, memory.library = [], []
-    main = id(_namespace("__main__"))
+    main = id(namespace("__main__"))
     for place, name in enumerate(list(sys.modules)):
         if not place % 100:
             yield
         if type(name) is not str or name.partition(".")[0] in _SKIPPED:
             continue
-        space = _namespace(name)
+        space = namespace(name)
         if space is None or id(space) == main:  # as `__mp_main__`, for one
             continue
         file = space.get("__file__")
@@ -242,15 +244,20 @@ def _standard_library() -> Tuple[str, ...]:
     return _standard
 
 
+def frame_locals() -> Locals:
+    """Return what reads local variables: it is calibrated once."""
+    global _locals  # noqa: PLW0603
+    if _locals is None:
+        _locals = Locals()
+    return _locals
+
+
 class Frames:
     """Names the local variables of the frames of all threads."""
 
     def __init__(self, walk: Walk, kinds: Kinds, reasons: List[str]) -> None:
         """Calibrate once a process; a reason is noted where that fails."""
-        global _locals  # noqa: PLW0603
-        if _locals is None:
-            _locals = Locals()
-        self._locals = _locals
+        self._locals = frame_locals()
         self._walk = walk
         self._kinds = kinds
         self._reasons = reasons
@@ -293,7 +300,7 @@ class Frames:
                 self._say(TOO_MANY)
                 chosen[most // 2 : -most // 2] = []
             for at in chosen:
-                found.append((thread, id(at), _suffix(at.f_code, at.f_lineno, names.get(thread, ""))))
+                found.append((thread, id(at), frame_suffix(at.f_code, at.f_lineno, names.get(thread, ""))))
         return found
 
     def _say(self, reason: str) -> None:
@@ -326,7 +333,8 @@ def _where(code: Any) -> str:
     )
 
 
-def _suffix(code: Any, line: Optional[int], thread: str) -> str:
+def frame_suffix(code: Any, line: Optional[int], thread: str) -> str:
+    """Return what follows the name of a variable: the function, file and line, and the thread where it has a name."""
     text = labels.IN_FRAME + "%s%d" % (_where(code), line or 0)
     return text + " [%s]" % labels.clip(labels.safe(thread), 40) if thread else text
 

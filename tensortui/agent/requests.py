@@ -68,6 +68,8 @@ FIELDS: Dict[str, Dict[str, Callable[[Any], Any]]] = {
     "watch": {"ids": _ids},
     "refresh": {"request": _name},
     "graph": {"request": _name, "roots": _roots, "limit": _limit},
+    "holders": {"request": _name, "tensor": _number, "limit": _limit},
+    "cancel": {"request": _name},
     "detach": {"request": _name, "if_alone": bool},
 }
 

@@ -9,6 +9,7 @@ from tensortui.agent.census import Work
 from tensortui.agent.connections import MIN_INTERVAL, Connection, Server
 from tensortui.agent.governor import MOMENT, PASS, REQUEST, SAMPLE, Governor
 from tensortui.agent.sampler import Sampler
+from tensortui.agent.searches import Searches
 
 UNWATCHED_DRAIN = 2.0
 PASS_EVERY = 0.5
@@ -17,7 +18,8 @@ GRAPH_CHUNK = 100  # nodes and saved tensors in one frame: well under a millisec
 
 
 class Workshop:
-    """Chooses what is done next once torch is there. Two things may be under way: one in front, the passes behind."""
+    """Chooses what is done next once torch is there. One thing may be under way in front,
+    the passes behind it, and beside them a search for holders."""
 
     def __init__(self, sampler: Sampler, server: Server, answers: Answers, governor: Governor) -> None:
         """Begin with the first scan."""
@@ -30,6 +32,7 @@ class Workshop:
         self._drained_at = 0.0
         self._behind: Optional[Work] = None
         self._behind_kind = PASS
+        self.searches = Searches(sampler, server)
         self._front: Optional[Work] = self._first()
         self._kind = REQUEST
 
@@ -37,7 +40,8 @@ class Workshop:
     def at_hand(self) -> List[Tuple[Work, str]]:
         """What can be gone on with and what kind of work it is, the more urgent first."""
         found = [] if self._front is None else [(self._front, self._kind)]
-        return found if self._behind is None else [*found, (self._behind, self._behind_kind)]
+        found += [] if self._behind is None else [(self._behind, self._behind_kind)]
+        return found if self.searches.work is None else [*found, (self.searches.work, REQUEST)]
 
     @property
     def busy(self) -> bool:
@@ -50,11 +54,15 @@ class Workshop:
             if work is not None:
                 work.close()
         self._front = self._behind = None
+        self.searches.close()
 
     def over(self, work: Work, failure: str = "") -> None:
         """Say that a piece of work has ended, or failed: whoever waits for it is told."""
         if work is self._behind:
             self._behind = None
+            return
+        if work is self.searches.work:
+            self.searches.over(failure)
             return
         self._front = None
         self._answers.live = True
@@ -65,6 +73,7 @@ class Workshop:
 
     def choose(self, now: float) -> None:
         """Take up the next work where none is in front: what somebody waits for, then samples that are due."""
+        self.searches.begin()
         if self._front is not None:
             return
         ready = [one for one in self._server.connections if one.greeted and not one.closing and one.idle]

@@ -1,0 +1,134 @@
+"""What a search for holders found, as chains of words from a root down to the tensor."""
+
+from typing import Any, Dict, List, Set, Tuple
+
+from tensortui.agent import labels
+from tensortui.agent.census import SEPARATOR, Census, Tracked
+from tensortui.agent.holders import Node, Search
+from tensortui.agent.links import Link
+
+MOST, LONGEST = 64, 48
+GRADIENT = ".grad"
+UNREACHABLE = "nothing of the program leads there: the garbage collector frees it when it comes by"
+NOT_PYTHON = "%d of its %d references were not found in Python objects: C++ code, or a call that is running"
+
+Step = Tuple[str, str]
+Chain = List[Step]
+Path = List[Tuple[Node, Link]]  # from the tensor up: each holder, and how it leads to the one before
+
+
+def chains_of(search: Search, target: Node, tracked: Tracked, census: Census, most: int) -> List[Chain]:
+    """Return at most `most` different chains, those that begin at something that the program reaches first."""
+    found: List[Chain] = []
+    ends: List[Path] = []
+    holders = _holders(search)
+    todo: List[Path] = [[]]
+    for root in target.roots:
+        _add(found, [root])
+    while todo and len(found) + len(ends) < MOST:
+        path = todo.pop(0)
+        last = path[-1][0] if path else target
+        for root in last.roots if path else ():
+            _add(found, [root, *_steps(path, root[0])])
+        if path and last.roots:
+            continue
+        on: Set[int] = {target.address, *(node.address for node, _ in path)}
+        above = [one for one in holders.get(last.address, ()) if one[0].address not in on]
+        if path and not above and not last.plain:
+            ends.append(path)
+        if len(path) < LONGEST:
+            todo += [[*path, one] for one in above[:MOST]]
+    for step in _of_torch(tracked, census):
+        _add(found, [step])
+    for path in ends:
+        _add(found, [_end(path[-1][0], search.cut), *_steps(path, "")])
+    if not found and not search.cut:
+        found.append([_end(target, False)])
+    return found[:most]
+
+
+def _add(found: List[Chain], chain: Chain) -> None:
+    if chain not in found:
+        found.append(chain)
+
+
+def _holders(search: Search) -> Dict[int, Path]:
+    found: Dict[int, Path] = {}
+    for node in search.nodes.values():
+        for down in () if node.size else node.down:
+            found.setdefault(down.held.address, []).append((node, down.link))
+    return found
+
+
+def _end(node: Node, cut: bool) -> Step:
+    """Return what is said of a node that nothing was found to hold."""
+    missing = node.references - node.seen
+    if cut:
+        return "unknown", "the search ended here"
+    if missing > 0:
+        return "C++", NOT_PYTHON % (missing, node.references)
+    return "unreachable", UNREACHABLE
+
+
+def _of_torch(tracked: Tracked, census: Census) -> List[Step]:
+    """Return in which ways torch itself holds the tensor, as far as that is known by the census."""
+    found: List[Step] = []
+    for name in tracked.names.split(SEPARATOR) if tracked.names else ():
+        if name.endswith(GRADIENT):
+            found.append(("gradient", name))
+    if tracked.saved_as or tracked.saved:
+        found.append(("graph", tracked.saved_as or "saved for backward"))
+    if tracked.views:
+        views = [other for other in census.by_id.values() if other.base == tracked.id]
+        for view in views[:2]:
+            name = view.names.partition(SEPARATOR)[0]
+            found.append(("base", "base of the view %s" % (name or "without a name")))
+    return found
+
+
+def _steps(path: Path, root: str) -> Chain:
+    """Return the steps from the root down, with what says nothing of its own left out."""
+    steps: Chain = []
+    links = [link for _, link in reversed(path)]
+    place = 0
+    while place < len(links):
+        link, place = links[place], place + 1
+        if link.kind == "" or (link.kind == "class" and root == "class" and not steps):
+            steps += _member(links, place)
+            place += 1
+        elif link.kind == "closure" and place + 1 < len(links) and links[place + 1].kind == "cell":
+            steps.append(("closure", "%s of %s" % (_cell(link, links[place]), link.label)))
+            place += 2
+        elif link.kind == "cell":
+            steps.append(("object", "cell"))
+        else:
+            steps.append((link.kind, link.label))
+    return steps
+
+
+def _member(links: List[Link], place: int) -> Chain:
+    """Return the entry of an attribute dictionary as the attribute that it is."""
+    if place >= len(links):
+        return []
+    link = links[place]
+    text = link.label[2:-2]
+    if link.kind == "key" and link.label == "['%s']" % text and text.isidentifier():
+        return [("hook" if text.endswith("_hooks") else "attribute", labels.attribute(text))]
+    return [(link.kind, link.label)]
+
+
+def _cell(link: Link, index: Link) -> str:
+    number = index.label[1:-1]
+    return link.names[int(number)] if number.isdigit() and int(number) < len(link.names) else "a variable"
+
+
+def answer(header: Dict[str, Any], chains: List[Chain], reasons: List[str], complete: bool) -> Dict[str, Any]:
+    """Return the `holders` message."""
+    return {
+        "t": "holders",
+        "request": header["request"],
+        "tensor": header["tensor"],
+        "chains": chains,
+        "reasons": reasons,
+        "complete": complete,
+    }

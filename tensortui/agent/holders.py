@@ -1,0 +1,253 @@
+"""What keeps a tensor alive: the objects that hold it, those that hold these, up to what the program reaches by itself.
+
+From the tensor upward, the memory is searched for the addresses of what is known so far (heap.py); what lies around
+each place is told (objects.py) and asked whether it has that reference (links.py); globals and local variables end the
+way (roots.py). Between two pieces only addresses and words are kept, and no object of the target.
+"""
+
+import time
+from typing import Any, Dict, Generator, List, NamedTuple, Optional, Tuple
+
+from tensortui.agent.census import Tracked, Work
+from tensortui.agent.deques import Found, search_deques
+from tensortui.agent.frames import Locals
+from tensortui.agent.guard import Alone
+from tensortui.agent.heap import Heap, Hit
+from tensortui.agent.links import Link, Links, Spot, may_hold, type_label
+from tensortui.agent.memory import Memory
+from tensortui.agent.objects import Objects, Place, pointers_to
+from tensortui.agent.opened import Opened
+from tensortui.agent.roots import Root, Roots, Running, globals_of, is_namespace
+
+LEVELS = 24
+AT_ONCE = 12  # nodes that one search through the memory is for
+MOST_NODES = 240
+MOST_HITS = 400  # places of one word that are looked at
+SECONDS = 20.0  # of processor time
+REFERENCES = (1 << 32) - 1  # of the first word of an object: 3.14 has flags above it
+ARRAYS = ("ndarray", "numpy.ndarray")
+
+
+class Down(NamedTuple):
+    """That a node holds another: where, and what that is called."""
+
+    held: "Node"
+    spot: Spot
+    link: Link
+
+
+class Node:
+    """An object, or a buffer of one, known by its address."""
+
+    __slots__ = ("address", "down", "over", "owners", "plain", "references", "roots", "seen", "size")
+
+    def __init__(self, address: int, size: int = 0) -> None:
+        """Start with nothing known of it."""
+        self.address = address
+        self.size = size  # of a buffer; 0 for an object
+        self.down: List[Down] = []
+        self.owners: List[int] = []  # of a buffer: the addresses of the objects that it belongs to
+        self.roots: List[Root] = []
+        self.references = 0  # its reference count when it was found
+        self.seen = 0  # of them, those that were found
+        self.plain = False
+        self.over = False  # nothing is looked for above it
+
+
+class Search:
+    """One search, from one tensor. `said` tells how far it is, `cut` whether it was ended early."""
+
+    def __init__(self, memory: Memory, frames: Locals, opened: Opened) -> None:
+        """Prepare; nothing is searched yet."""
+        self._memory = memory
+        self._objects = Objects(memory)
+        self._links = Links(memory, opened, frames, self._objects.generator_slots)
+        self._running = Running(frames)
+        self._cpu = time.thread_time()
+        self.locals_reason = self._running.reason
+        self.nodes: Dict[int, Node] = {}
+        self.cut = False
+        self.said = ""
+
+    def run(self, tracked: Tracked, heap: Heap) -> Generator[Any, None, Optional[Node]]:
+        """Find what leads to the tensor; return its node, or None where it is gone."""
+        target = self._start(tracked)
+        if target is None:
+            return None
+        yield from self._objects.learn_types()
+        level, swept = [target], False
+        for depth in range(LEVELS):
+            yield from self._find_roots([node for node in level if not node.size], target)
+            level = [node for node in level if not node.over]
+            if not level and not swept:
+                swept = True
+                level = yield from self._sweep(heap)
+                yield from self._find_roots(level, target)
+                level = [node for node in level if not node.over]
+            if not level:
+                return target
+            if time.thread_time() - self._cpu > SECONDS:
+                break
+            self.said = "searching level %d, %d MiB" % (depth + 1, heap.size >> 20)
+            level = yield from self._search(level, heap)
+        self.cut = True
+        return target
+
+    def _start(self, tracked: Tracked) -> Optional[Node]:
+        with Alone():
+            if tracked.ref() is None:
+                return None
+            return self._node(tracked.pyid)
+
+    def _node(self, address: int) -> Node:
+        node = self.nodes.get(address)
+        if node is None:
+            node = self.nodes[address] = Node(address)
+            node.references = self._memory.word(address) & REFERENCES
+        return node
+
+    def _find_roots(self, level: List[Node], target: Node) -> Work:
+        wanted = {node.address for node in level}
+        found: Roots = {}
+        yield from globals_of(wanted, found)
+        yield from self._running.locals_of(wanted, found)
+        for node in level:
+            node.roots += [root for root in found.get(node.address, ()) if root not in node.roots]
+            node.seen += len(node.roots)
+            node.over = node.over or (bool(node.roots) and node is not target)  # of the tensor all holders are sought
+
+    def _sweep(self, heap: Heap) -> Generator[Any, None, List[Node]]:
+        """Return the deques that hold what nothing else was found to hold."""
+        nodes = [node for node in self.nodes.values() if not node.size and not node.roots]
+        wanted = {node.address for node in nodes if node.seen < node.references}
+        found: List[Found] = []
+        if wanted:
+            yield from search_deques(heap, self._objects, wanted, found)
+        above: List[Node] = []
+        for at, word, spot in found:
+            above += self._take_one(at, Down(self.nodes[word], spot, Link("", "")))
+            yield
+        return above
+
+    def _take_one(self, at: int, down: Down) -> List[Node]:
+        with Alone():
+            for holder in self._objects.alive.take([at], self._objects.kinds):
+                fresh = at not in self.nodes
+                known = self._held(holder, down)
+                if known is not None and self._enter(holder, down, *known) and fresh:
+                    return [self.nodes[at]]
+        return []
+
+    # -- upward
+
+    def _search(self, level: List[Node], heap: Heap) -> Generator[Any, None, List[Node]]:
+        above: List[Node] = []
+        for first in range(0, len(level), AT_ONCE):
+            words: Dict[int, Node] = {}
+            for node in level[first : first + AT_ONCE]:
+                node.over = True
+                for word in pointers_to(self._memory, node.address, node.size) if node.size else (node.address,):
+                    words[word] = node
+            hits: List[Hit] = []
+            yield from heap.search(list(words), hits)
+            counts = dict.fromkeys(words, 0)
+            for address, word in hits:
+                counts[word] += 1
+                if counts[word] > MOST_HITS or len(self.nodes) > MOST_NODES:
+                    self.cut = True
+                    continue
+                place = Place()
+                yield from self._objects.around(address, place)
+                above += self._take(words[word], address, place)
+                yield
+        return above
+
+    def _take(self, held: Node, address: int, place: Place) -> List[Node]:
+        """Enter what holds `held` by the word at `address`; return what is new and is to be gone on with."""
+        above: List[Node] = []
+        with Alone():
+            parts = [] if held.size else [Down(held, Spot(address, 0), Link("", ""))]
+            if held.size or held.plain:  # what holds a plain object may tell the collector of what is in it instead
+                parts += held.down
+            for at in place.objects:
+                if at in self._running.addresses:
+                    continue
+                for holder in self._objects.alive.take([at], self._objects.kinds):
+                    # All of it is asked before any of it is named: that may lay the attributes of `holder` out anew.
+                    found = [(down, self._held(holder, down)) for down in parts]
+                    entered = [self._enter(holder, down, *known) for down, known in found if known is not None]
+                    if any(entered):
+                        if held.size and at not in held.owners:
+                            held.owners.append(at)
+                        node = self.nodes[at]
+                        return [] if node.over or node in above else [node]
+        if held.size:
+            return []
+        with Alone():
+            for at in place.plain:
+                above += self._enter_plain(at, held, address)
+        if above:
+            return above
+        for start, size in place.buffers:
+            above += self._enter_buffer(start, size, held, Spot(address, start))
+        return above
+
+    def _held(self, holder: Any, down: Down) -> Optional[Tuple[Any, int]]:
+        """Return the object that `holder` holds by `down`, and how often, where it does and that is not known yet."""
+        if not self._links.owns(holder, down.spot) or is_namespace(holder):
+            return None  # what a namespace holds was found among the globals
+        thing = self._links.held(holder, down.held.address, down.spot)
+        return None if thing is None else (thing, self._links.count(holder, down.held.address))
+
+    def _enter(self, holder: Any, down: Down, thing: Any, count: int) -> bool:
+        """Enter that `holder` holds `thing`, so many times in all; return True."""
+        node, held = self._node(id(holder)), down.held
+        known = [place for place, one in enumerate(node.down) if one.held is held]
+        if any(node.down[place].spot == down.spot for place in known):
+            return True
+        named = down._replace(link=self._links.find(holder, thing, down.spot))
+        if len(known) < count:
+            held.seen += 1
+            node.down.append(named)
+        else:  # the same reference: what was there before is left in memory for a while, with less to say
+            weak = [place for place in known if node.down[place].link.weak]
+            if weak and not named.link.weak:
+                node.down[weak[0]] = named
+        if held.plain:
+            self._learn(thing, held)
+        if issubclass(type(holder), type):
+            node.roots, node.over = [("class", type_label(holder))], True
+        return True
+
+    def _enter_buffer(self, start: int, size: int, held: Node, spot: Spot) -> List[Node]:
+        buffer = self.nodes.get(start)
+        if buffer is None:
+            buffer = self.nodes[start] = Node(start, size)
+            buffer.down.append(Down(held, spot, Link("", "")))
+            return [buffer]
+        buffer.down.append(Down(held, spot, Link("", "")))
+        for at in buffer.owners:
+            self._take_one(at, Down(held, spot, Link("", "")))
+        return []
+
+    def _enter_plain(self, at: int, held: Node, address: int) -> List[Node]:
+        """Enter an object that the collector does not know: that it lives is likely, and certain once it is held."""
+        kind = self._objects.kind_of(at)
+        if kind is None or not may_hold(kind):
+            return []
+        fresh = at not in self.nodes
+        node = self._node(at)
+        node.plain = True
+        held.seen += 1
+        label = type_label(kind)
+        node.down.append(Down(held, Spot(address, 0), Link("array" if label in ARRAYS else "object", label)))
+        return [node] if fresh else []
+
+    def _learn(self, thing: Any, node: Node) -> None:
+        """Find the words for what an object holds of which only the address was known."""
+        for place, down in enumerate(node.down):
+            inner = self._links.held(thing, down.held.address, down.spot)
+            if inner is not None:
+                node.down[place] = down._replace(link=self._links.find(thing, inner, down.spot))
+                if down.held.plain:
+                    self._learn(inner, down.held)

@@ -1,0 +1,275 @@
+"""What leads from one object to another that it holds, in words. No code of the target is run."""
+
+import collections
+import functools
+import gc
+import types
+import weakref
+from itertools import islice
+from typing import Any, NamedTuple, Optional, Tuple
+
+from tensortui.agent import containers, labels
+from tensortui.agent.alive import objects_at
+from tensortui.agent.containers import (
+    ATOM_FLAGS,
+    DICT_FLAG,
+    EXCEPTION_FLAG,
+    HEAP_TYPE,
+    LIST_FLAG,
+    MANAGED_DICT,
+    TUPLE_FLAG,
+    TYPE_FLAG,
+    type_dict,
+    type_flags,
+    type_mro,
+)
+from tensortui.agent.frames import Locals, slot_names
+from tensortui.agent.memory import WORD, Memory
+from tensortui.agent.opened import LAYS_OUT_ANEW, Opened
+
+LONG = 20_000  # entries of a container that are gone through at once
+KEYS, ITEMS = 4 * WORD, 3 * WORD  # where a dictionary has its table, and a list its elements
+_SIZES = ((DICT_FLAG, dict.__len__), (LIST_FLAG, list.__len__), (TUPLE_FLAG, tuple.__len__))
+_ATOMS = (float, complex, types.CodeType, range, slice)
+_CACHE: Any = vars(functools)["_lru_cache_wrapper"]
+_HOOKS = ("_hooks", "_hooks__")
+_SUSPENDED = (
+    (types.GeneratorType, "generator", "gi_code"),
+    (types.CoroutineType, "coroutine", "cr_code"),
+    (types.AsyncGeneratorType, "generator", "ag_code"),
+)
+
+
+class Spot(NamedTuple):
+    """Where in memory the held object was found: in `buffer`, or in the holder itself where that is 0."""
+
+    address: int
+    buffer: int
+
+
+class Link(NamedTuple):
+    """One step down from a holder. An empty `kind` says nothing of its own. `names` are of a function's cells."""
+
+    kind: str
+    label: str
+    names: Tuple[str, ...] = ()
+    weak: bool = False  # where exactly it is was not found
+
+
+class Links:
+    """Finds the words for the steps."""
+
+    def __init__(self, memory: Memory, opened: Opened, frames: Locals, generator_slots: Optional[int]) -> None:
+        """Take what the layout of this interpreter is known by."""
+        self._memory = memory
+        self._opened = opened
+        self._frames = frames
+        self._generator_slots = generator_slots
+
+    def held(self, holder: Any, address: int, spot: Spot) -> Any:
+        """Return the object at `address` if `holder` has a reference to it, as its type tells the collector, or None.
+
+        A very long container is not asked for all that it holds: there the word at `spot` says it.
+        """
+        if self._is_long(holder):
+            return objects_at([address])[0] if self._memory.word(spot.address) == address else None
+        for one in gc.get_referents(holder):
+            if id(one) == address:
+                return one
+        return None
+
+    def count(self, holder: Any, address: int) -> int:
+        """Return how many references `holder` has to the object at `address`; many for a very long container."""
+        return LONG if self._is_long(holder) else sum(id(one) == address for one in gc.get_referents(holder))
+
+    def _is_long(self, holder: Any) -> bool:
+        flags = type_flags(type(holder))
+        for flag, size in _SIZES:
+            if flags & flag:
+                return int(size(holder)) > LONG
+        return is_deque(holder) and collections.deque.__len__(holder) > LONG
+
+    def owns(self, holder: Any, spot: Spot) -> bool:
+        """Whether the buffer of `spot` is that of `holder`, where it is so long that this must be asked."""
+        if not self._is_long(holder) or not spot.buffer:
+            return True
+        flags = type_flags(type(holder))
+        if flags & (DICT_FLAG | LIST_FLAG):
+            return self._memory.word(id(holder) + (KEYS if flags & DICT_FLAG else ITEMS)) == spot.buffer
+        return is_deque(holder)
+
+    def find(self, holder: Any, held: Any, spot: Spot) -> Link:
+        """Return how `holder`, which holds the object `held`, leads to it."""
+        kind = type(holder)
+        flags = type_flags(kind)
+        if flags & DICT_FLAG:
+            return self._key(holder, held, spot)
+        if flags & (LIST_FLAG | TUPLE_FLAG):
+            return self._index(holder, held, spot, flags)
+        for exact, said, code in _SUSPENDED:
+            if kind is exact:
+                return self._suspended(said, holder, vars(exact)[code].__get__(holder), spot)
+        if kind is types.CellType:
+            return Link("cell", "")
+        if kind is types.FunctionType:
+            return _function(holder, held)
+        if kind is types.FrameType:
+            return self._frame(holder, spot)
+        if kind is types.TracebackType:
+            return Link("traceback", "line %d" % holder.tb_lineno)
+        if kind is _CACHE:
+            return Link("cache", "lru_cache of %s" % _wrapped(holder))
+        if flags & EXCEPTION_FLAG:
+            return _exception(holder, held)
+        if flags & TYPE_FLAG:
+            return Link("class", type_label(holder))
+        return self._attribute(holder, held, flags)
+
+    # -- containers
+
+    def _key(self, holder: Any, held: Any, spot: Spot) -> Link:
+        if dict.__len__(holder) <= LONG:
+            for key, value in dict.items(holder):
+                if value is held:
+                    return Link("key", "[%s]" % labels.key(key))
+            return Link("key", "[a key: %s]" % labels.type_name(type(held)))
+        at = (
+            self._memory.word(spot.address - WORD) if spot.buffer else 0
+        )  # in its table the key stands before the value
+        for key in islice(dict.keys(holder), LONG):
+            if id(key) == at:
+                return Link("key", "[%s]" % labels.key(key))
+        return Link("key", "[one of %d keys]" % dict.__len__(holder))
+
+    def _index(self, holder: Any, held: Any, spot: Spot, flags: int) -> Link:
+        base: Any = list if flags & LIST_FLAG else tuple
+        size = base.__len__(holder)
+        place = (spot.address - spot.buffer) // WORD if spot.buffer else -1
+        if not 0 <= place < size or base.__getitem__(holder, place) is not held:
+            place = next((at for at, one in enumerate(base.__iter__(holder)) if one is held), -1)
+        if place < 0:
+            return Link("object", labels.type_name(type(holder)))
+        kind = type(holder)
+        for one in type_mro(kind) if base is tuple and kind is not tuple else ():
+            fields = type_dict(one).get("_fields")
+            if type(fields) is tuple and len(fields) == size:
+                return Link("attribute", labels.attribute(fields[place]))
+        return Link("index", "[%d]" % place)
+
+    # -- frames
+
+    def _suspended(self, kind: str, holder: Any, code: Any, spot: Spot) -> Link:
+        name = ""
+        if self._generator_slots is not None:
+            names = slot_names(code)
+            place = (spot.address - id(holder) - self._generator_slots) // WORD
+            name = names[place] if 0 <= place < len(names) else ""
+        label = "%s %s:%d" % (_within(name, code), _file(code), code.co_firstlineno)
+        return Link(kind, label, (), not name)
+
+    def _frame(self, holder: Any, spot: Spot) -> Link:
+        code = holder.f_code
+        name = self._frames.slot(holder, spot.address)
+        label = "%s %s:%d" % (_within(name, code), _file(code), holder.f_lineno or 0)
+        return Link("frame", label, (), not name)
+
+    # -- everything else
+
+    def _attribute(self, holder: Any, held: Any, flags: int) -> Link:
+        kind = type(holder)
+        for one, name in ((set, "set"), (frozenset, "frozenset")):
+            if any(base is one for base in type_mro(kind)):
+                return Link("element", "in a " + name)
+        if kind is types.MethodType:
+            return Link("attribute", ".__self__")
+        if kind is functools.partial:
+            parts = (("func", holder.func), ("args", holder.args), ("keywords", holder.keywords))
+            for name, part in parts:
+                if part is held:
+                    return Link("attribute", "." + name)
+        if is_deque(holder):
+            return _deque_place(holder, held)
+        costly = LAYS_OUT_ANEW and flags & MANAGED_DICT and type(held) is not dict
+        if costly and not self._opened.admit(holder):
+            return Link("attribute", ".<attribute>")
+        space = containers.instance_dict(holder) if flags & HEAP_TYPE or type(held) is dict else None
+        if space is not None and space is held:
+            return Link("", "")
+        if space is not None:
+            for name, value in dict.items(space):
+                if value is held:
+                    attribute = labels.attribute(name)
+                    return Link("hook" if attribute.endswith(_HOOKS) else "attribute", attribute)
+        for _, name, value in containers.slots(holder):
+            if value is held:
+                return Link("attribute", labels.attribute(name))
+        return Link("object", type_label(kind))
+
+
+def may_hold(kind: type) -> bool:
+    """Whether objects of this type, unknown to the collector, can hold others: atoms and weak references cannot."""
+    if type_flags(kind) & ATOM_FLAGS or any(kind is one for one in _ATOMS):
+        return False
+    return not any(one is weakref.ref for one in type_mro(kind))
+
+
+def type_label(kind: type) -> str:
+    """Return a class with its module, as it is written."""
+    module = type_dict(kind).get("__module__")
+    name = labels.type_name(kind)
+    return (
+        "%s.%s" % (labels.clip(labels.safe(module), 80), name) if type(module) is str and module != "builtins" else name
+    )
+
+
+def _within(name: str, code: Any) -> str:
+    function = "%s()" % labels.clip(labels.safe(code.co_name), 60)
+    return "%s in %s" % (labels.variable(name), function) if name else "in " + function
+
+
+def _file(code: Any) -> str:
+    return labels.clip(labels.safe(code.co_filename.rpartition("/")[2]), 60)
+
+
+def function_label(function: Any) -> str:
+    """Return a function with its module."""
+    module = function.__module__
+    name = labels.clip(labels.safe(function.__qualname__), 80)
+    plain = type(module) is not str or module == "__main__"
+    return "%s()" % name if plain else "%s.%s()" % (labels.clip(labels.safe(module), 80), name)
+
+
+def _function(holder: Any, held: Any) -> Link:
+    label = function_label(holder)
+    if held is holder.__closure__:
+        return Link("closure", label, tuple(map(labels.variable, holder.__code__.co_freevars)))
+    if held is holder.__defaults__ or held is holder.__kwdefaults__:
+        return Link("default", "of " + label)
+    return Link("attribute", label)
+
+
+def _wrapped(holder: Any) -> str:
+    space = containers.instance_dict(holder)
+    inner = space.get("__wrapped__") if space is not None else None
+    return function_label(inner) if type(inner) is types.FunctionType else "a function"
+
+
+def _exception(holder: Any, held: Any) -> Link:
+    label = labels.type_name(type(holder))
+    for name in ("__traceback__", "__context__", "__cause__"):
+        if vars(BaseException)[name].__get__(holder) is held:
+            return Link("traceback", "of %s" % label if name == "__traceback__" else "%s.%s" % (label, name))
+    return Link("object", label)
+
+
+def is_deque(thing: Any) -> bool:
+    """Whether `thing` is a deque, told by its type alone."""
+    return any(one is collections.deque for one in type_mro(type(thing)))
+
+
+def _deque_place(holder: Any, held: Any) -> Link:
+    size = collections.deque.__len__(holder)
+    for place, one in enumerate(islice(collections.deque.__iter__(holder), LONG)):
+        if one is held:
+            return Link("index", "[%d]" % place)
+    return Link("index", "[one of %d]" % size)

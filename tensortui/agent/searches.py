@@ -1,0 +1,109 @@
+"""The searches for holders that viewers ask for: one at a time, beside all other work."""
+
+import time
+from typing import Any, List, Optional, Tuple
+
+from tensortui.agent.answers import NO_TENSOR
+from tensortui.agent.census import Work
+from tensortui.agent.connections import Connection, Server
+from tensortui.agent.guard import APART
+from tensortui.agent.memory import Memory
+from tensortui.agent.names import frame_locals, memory_of
+from tensortui.agent.rows import cell
+from tensortui.agent.sampler import Sampler
+from tensortui.agent.storages import ADDRESS, BYTES
+
+PROGRESS_EVERY = 0.5
+LARGE = 1 << 20  # bytes of tensors' contents that are not searched for pointers
+ROWS = 400  # that are looked at between two pieces of work
+DEFAULT_LIMIT = 8
+CUT = "the search was ended before everything was found: the program has very many references, or changes too quickly"
+
+
+class Searches:
+    """Takes up what is asked. `work` is the search that is under way."""
+
+    def __init__(self, sampler: Sampler, server: Server) -> None:
+        """Start with none."""
+        self.work: Optional[Work] = None
+        self._sampler = sampler
+        self._server = server
+        self._for: Optional[Connection] = None
+        self._request: Any = None
+
+    def begin(self) -> None:
+        """Take up the next, where none is under way."""
+        for one in self._server.connections if self.work is None else ():
+            if one.greeted and not one.closing and one.searches:
+                header = one.searches.pop(0)
+                self._for, self._request = one, header["request"]
+                self.work = self._search(one, header)
+                return
+
+    def cancel(self, one: Connection, request: Any) -> None:
+        """End the search that is under way, if it is the one that `one` means."""
+        if self._for is one and self._request == request:
+            self.close()
+
+    def close(self) -> None:
+        """End the search."""
+        work, self.work, self._for = self.work, None, None
+        if work is not None:
+            work.close()
+
+    def over(self, failure: str) -> None:
+        """Say that it has ended, or failed: whoever asked is told."""
+        one = self._for
+        if failure and one in self._server.connections and one is not None:
+            one.send({"t": "failed", "request": self._request, "cause": failure, "next_step": "Ask again."})
+        self.work = self._for = None
+
+    def _search(self, one: Connection, header: Any) -> Work:
+        tracked = self._sampler.census.by_id.get(header["tensor"])
+        if tracked is None:
+            one.send({"t": "failed", "request": header["request"], **NO_TENSOR})
+            return
+        yield APART
+        # Only now: few need this, and it would have to be compiled in every target.
+        from tensortui.agent.chains import answer, chains_of
+        from tensortui.agent.heap import Heap
+        from tensortui.agent.holders import Search
+
+        yield
+        memory = Memory()
+        large: List[Tuple[int, int]] = []
+        yield from self._find_large(large)
+        heap = Heap(memory, large)
+        yield from heap.survey()
+        search = Search(memory, frame_locals(), memory_of(self._sampler.census).opened)
+        work = search.run(tracked, heap)
+        told = time.monotonic()
+        while True:
+            try:
+                said = next(work)
+            except StopIteration as end:
+                target = end.value
+                break
+            if one not in self._server.connections or one.broken:
+                return
+            if time.monotonic() - told > PROGRESS_EVERY and search.said:
+                told = time.monotonic()
+                one.send({"t": "progress", "request": header["request"], "text": search.said})
+            yield said
+        if target is None or tracked.ref() is None:
+            one.send({"t": "failed", "request": header["request"], **NO_TENSOR})
+            return
+        limit = DEFAULT_LIMIT if header["limit"] is None else header["limit"]
+        chains = chains_of(search, target, tracked, self._sampler.census, limit)
+        reasons = [CUT] if search.cut else []
+        reasons += [search.locals_reason] if search.locals_reason else []
+        one.send(answer(header, chains, reasons, not reasons))
+
+    def _find_large(self, found: List[Tuple[int, int]]) -> Work:
+        """Add where the contents of large tensors lie to `found`."""
+        for place, row in enumerate(list(self._sampler.readings.storage_table.rows.values())):
+            if not place % ROWS:
+                yield
+            address, size = cell(row, ADDRESS), cell(row, BYTES)
+            if address > 0 and size >= LARGE:
+                found.append((address, address + size))
