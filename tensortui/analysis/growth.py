@@ -229,7 +229,7 @@ class Growth:
         )
 
     def _judge(self, window: Window) -> list[Grown]:
-        """All that is more at the end of a window, the most bytes a second first.
+        """All that is more at the end of a window: what rises all the time first, then the most bytes a second.
 
         Tensors that differ in their shapes alone are looked at as one where many of these groups grow, or none of them
         steadily: a list of results of many lengths holds few of each.
@@ -246,7 +246,9 @@ class Growth:
                 together = self._row(window, family, kinds)
                 rows = [together] if together is not None and together.steady else rows or self._rows_of(window, kinds)
             found += rows
-        return sorted(found, key=lambda one: (-one.bytes_per_second, -one.count_per_second, one.kind.name))
+        return sorted(
+            found, key=lambda one: (not one.steady, -one.bytes_per_second, -one.count_per_second, one.kind.name)
+        )
 
     def _rows_of(self, window: Window, kinds: Iterable[Kind]) -> list[Grown]:
         return [row for kind in kinds if (row := self._row(window, kind, [kind])) is not None]

@@ -104,7 +104,7 @@ class Window:
 
         The part under way may not have seen its least yet, and nobody knows what there was before the first.
         """
-        return (self.parts - 1) // PARTS
+        return max(self.parts - 1, 0) // PARTS
 
     @property
     def patience(self) -> float:

@@ -29,10 +29,12 @@ from tensortui.ui.commands import Commands
 from tensortui.ui.feed import Feed
 from tensortui.ui.key_order import Keys, Passed
 from tensortui.ui.lines import show
+from tensortui.ui.node_count import NodeCount
 from tensortui.ui.screens.confirm import ConfirmScreen
 from tensortui.ui.screens.failed import FailedScreen
 from tensortui.ui.screens.findings import FindingsScreen
 from tensortui.ui.screens.graph import GraphScreen
+from tensortui.ui.screens.growth import GrowthScreen
 from tensortui.ui.screens.help import HelpScreen
 from tensortui.ui.screens.holders import HoldersScreen
 from tensortui.ui.screens.layout import LayoutScreen
@@ -40,6 +42,7 @@ from tensortui.ui.screens.picker import PickerScreen
 from tensortui.ui.screens.tensors import TensorsScreen
 from tensortui.ui.theme import DARK, LIGHT, THEMES
 from tensortui.ui.widgets.graph_tree import GraphTree
+from tensortui.ui.widgets.growth_table import GrowthTable
 from tensortui.ui.widgets.holder_tree import HolderTree
 from tensortui.ui.widgets.tensor_tree import TensorTree
 
@@ -84,6 +87,7 @@ class TensortuiApp(App[None]):
         LayoutScreen: 2,
         GraphScreen: 3,
         FindingsScreen: 6,
+        GrowthScreen: 7,
     }
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q,ctrl+q", "quit", "Quit", id="app.quit", tooltip="leave; the program goes on undisturbed"),
@@ -91,6 +95,7 @@ class TensortuiApp(App[None]):
         Binding("2", "show(2)", "Layout", show=False, id="app.layout", tooltip="the layout of the selected tensor"),
         Binding("3", "show(3)", "Graph", show=False, id="app.graph", tooltip="the graph behind the selected tensor"),
         Binding("6", "show(6)", "Findings", show=False, id="app.findings", tooltip="what is worth telling of them"),
+        Binding("7", "show(7)", "Growth", show=False, id="app.growth", tooltip="what becomes more with time"),
         Binding("t", "theme", "Theme", show=False, id="app.theme", tooltip="dark or light"),
         Binding("D", "detach", "Detach", show=False, id="app.detach", tooltip="end the agent in the program, and quit"),
         Binding("p", "processes", "Processes", show=False, id="app.processes", tooltip="back to the list of processes"),
@@ -127,6 +132,7 @@ class TensortuiApp(App[None]):
         self.clock = clock
         self.thresholds = thresholds
         self.feed: Feed | None = None
+        self._node_count: NodeCount | None = None
         self._keys = Keys()
         self._colourless = Colourless()
         self.columns: tuple[str, ...] = ()  # those chosen for the table, for as long as this runs
@@ -225,6 +231,8 @@ class TensortuiApp(App[None]):
             groups.append(("the table", TensorTree.BINDINGS))
         elif isinstance(screen, GraphScreen):
             groups.append(("the graph", GraphTree.BINDINGS))
+        elif isinstance(screen, GrowthScreen):
+            groups.append(("the groups", GrowthTable.BINDINGS))
         elif isinstance(screen, HoldersScreen):
             groups.append(("the chains", HolderTree.BINDINGS))
         groups.append(("everywhere", self.usable_bindings(screen)))
@@ -243,7 +251,7 @@ class TensortuiApp(App[None]):
     def _makes_sense(self, action: str, screen: Screen[Any]) -> bool:
         tensors = isinstance(screen, TensorsScreen)
         if action == "show":
-            return tensors or isinstance(screen, FindingsScreen | GraphScreen | HoldersScreen | LayoutScreen)
+            return type(screen) in self.NUMBERS or isinstance(screen, HoldersScreen)
         return tensors if action in ("detach", "processes") else True
 
     def action_show(self, number: int) -> None:
@@ -252,7 +260,7 @@ class TensortuiApp(App[None]):
         if isinstance(screen, HoldersScreen):  # over the one that it was opened from
             screen.dismiss(None)
             self.call_later(self.action_show, number)
-        elif isinstance(screen, FindingsScreen | GraphScreen | LayoutScreen) and number != self.NUMBERS[type(screen)]:
+        elif not isinstance(screen, TensorsScreen) and number != self.NUMBERS.get(type(screen), number):
             screen.dismiss(screen.chosen if isinstance(screen, LayoutScreen) else None)
             if number != 1:
                 self.call_later(self.action_show, number)
@@ -260,6 +268,9 @@ class TensortuiApp(App[None]):
             self._show_layout(screen)
         elif number == 6 and isinstance(screen, TensorsScreen):
             self.push_screen(FindingsScreen(screen.feed, self.glyphs, self.clock), self._tensor_chosen)
+        elif number == 7 and isinstance(screen, TensorsScreen):
+            growth = GrowthScreen(screen.feed, self.node_count(screen.feed), self.glyphs, self.clock)
+            self.push_screen(growth, self._tensor_chosen)
         elif number == 3 and isinstance(screen, TensorsScreen):
             graph = GraphScreen(screen.feed, screen.any_selected, self.glyphs, self.clock)
             self.push_screen(graph, self._tensor_chosen)
@@ -282,10 +293,18 @@ class TensortuiApp(App[None]):
             tensor = screen.chosen
         elif isinstance(screen, LayoutScreen):
             tensor = screen.look.tensor
+        elif isinstance(screen, GrowthScreen):
+            tensor = screen.chosen
         if tensor is None or feed is None:
             self.notify("Select a tensor first: what keeps it alive is looked for.", markup=False)
         else:
             self.push_screen(HoldersScreen(feed, tensor, self.glyphs, self.clock))
+
+    def node_count(self, feed: Feed) -> NodeCount:
+        """The counts of nodes of the graphs of a source: they outlive the screen that shows them."""
+        if self._node_count is None or self._node_count.feed is not feed:
+            self._node_count = NodeCount(feed, self.clock)
+        return self._node_count
 
     def _tensor_chosen(self, tid: int | None) -> None:
         if tid is not None and isinstance(self.screen, TensorsScreen):

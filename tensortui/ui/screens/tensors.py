@@ -49,6 +49,7 @@ KEYS = (
     ("q", "quit"),
     ("2", "layout"),
     ("6", "findings"),
+    ("7", "growth"),
     ("3", "graph"),
     ("h", "holders"),
     ("space", "pause"),

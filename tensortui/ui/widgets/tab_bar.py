@@ -11,7 +11,7 @@ from tensortui.analysis import findings
 from tensortui.analysis.findings import Finding
 from tensortui.ui.markup import Piece, cells, spread
 
-SCREENS = {1: "Tensors", 2: "Layout", 3: "Graph", 6: "Findings"}
+SCREENS = {1: "Tensors", 2: "Layout", 3: "Graph", 6: "Findings", 7: "Growth"}
 OTHERS = {"Holders": (("h", "Holders"),)}  # in the bar only while they are open: they are of one tensor
 HINTS: list[tuple[str, list[Piece]]] = [
     ("app.help", [("? ", "bold $foreground"), ("help ", "$dim")]),
