@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 from tensortui.model import Holders, HolderStep, Tensor
@@ -18,7 +20,7 @@ WORDS = {
     "attribute": "attribute",
     "key": "in a dict",
     "index": "in a list or tuple",
-    "element": "in a set",
+    "element": "member of a set",
     "closure": "captured by a function",
     "default": "default of an argument",
     "generator": "suspended generator",
@@ -31,7 +33,7 @@ WORDS = {
     "graph": "autograd graph",
     "gradient": "gradient",
     "base": "base of a view",
-    "C++": "C++ code",
+    "C++": "not among Python objects",
     "unreachable": "unreachable",
     "unknown": "not known",
     "object": "object",
@@ -40,8 +42,12 @@ WORDS = {
 _VARIABLES = {
     "local": " @ ", "closure": " of ", "default": " of ", "generator": " in ", "coroutine": " in ", "frame": " in ",
 }  # fmt: skip
-_SUFFIXES = ("attribute", "key", "index")
 _ENTRIES = ("key", "index", "element")
+_TUPLES = ("default", "cache", "hook")
+_SUFFIX = (".", "[")  # with which a label begins that is written behind what stands before it
+# A suffix that says exactly which attribute or entry it is, nothing left out.
+_EXACT = re.compile(r"(?:\.\w+|\[(?:-?\d+|b?'(?:(?!\.\.\.)[^'\\])*'|None|True|False)\])+")
+_SHORT = {"unreachable": "(unreachable)", "unknown": "(not known)", "C++": "(not in Python)"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,33 +73,38 @@ def expression(chain: Chain, arrow: str = "→") -> str:
 
 def code(chain: Chain) -> str:
     """The chain as an expression that a module of the program may write; "" where there is none."""
-    parts = _parts(chain)
-    if len(parts) != 1 or chain[0].kind not in ("global", "class"):
+    if not chain or chain[0].kind not in ("global", "class") or len(_parts(chain)) != 1:
         return ""
-    name, where, goes_on = parts[0]
-    return name if goes_on and not where else ""
+    rest = "".join(step.label for step in chain[1:])
+    return chain[0].label + rest if not rest or _EXACT.fullmatch(rest) else ""
 
 
 def _parts(chain: Chain) -> list[tuple[str, str, bool]]:
     """The expressions of a chain, each with where its variable is and whether more could be written behind it."""
     parts: list[tuple[str, str, bool]] = []
-    for step in chain:
+    for step, following in zip_longest(chain, chain[1:]):
+        if step.kind == "traceback" and step.label.startswith("line ") and following is not None:
+            continue  # the frame tells where
         suffix = _suffix(step)
         if suffix and parts and parts[-1][2]:
             name, where, _ = parts[-1]
             parts[-1] = (name + suffix, where, True)
-        elif step.kind in _VARIABLES:
-            name, between, where = step.label.partition(_VARIABLES[step.kind])
-            parts.append((name, between + where, bool(between)))
+        elif step.kind in _VARIABLES and (between := _VARIABLES[step.kind]) in step.label:
+            name, _, where = step.label.partition(between)
+            parts.append((name, between + where, True))
+        elif step.kind in _SHORT:
+            parts.append((_SHORT[step.kind], "", False))
+        elif step.label.startswith(("of ", "in ", "line ")):
+            parts.append((f"{step.kind} {step.label}", "", False))
         else:
-            parts.append((step.label, "", step.kind in ("global", "class", *_SUFFIXES)))
+            parts.append((step.label, "", step.kind in ("global", "class") or bool(suffix)))
     return parts
 
 
 def _suffix(step: HolderStep) -> str:
     """What is written behind what a step is held by; "" where it is nothing that could be."""
-    if step.kind in _SUFFIXES:
-        return step.label
+    if step.kind in ("attribute", "key", "index", "hook"):
+        return step.label if step.label.startswith(_SUFFIX) else ""
     if step.kind == "gradient" and step.label.startswith(".grad"):
         return ".grad"
     return "._base" if step.kind == "base" else ""
@@ -145,12 +156,16 @@ def meaning(chain: Chain) -> Told:
         return Told("Nothing is known of it.", "")
     if chain[0].kind == "unreachable":
         return _unreachable(chain)
-    at = next((at for at in range(len(chain) - 1, -1, -1) if chain[at].kind in _SPECIAL), None)
-    if at is None:
+    nearest = next((at for at in range(len(chain) - 1, -1, -1) if chain[at].kind in _SPECIAL), None)
+    if nearest is None:
         return _plain(chain)
+    kind, at = chain[nearest].kind, nearest
+    if kind in ("closure", "default"):
+        at = next((hook for hook in range(at) if chain[hook].kind == "hook"), at)  # the function is there as a hook
     told = _SPECIAL[chain[at].kind](chain, at)
     cure = told.cure
-    if at < len(chain) - 1 and chain[-1].kind in _ENTRIES:
+    own = 2 if kind in _TUPLES else 1  # the first entry behind these is of a tuple of their own
+    if nearest < len(chain) - own and chain[-1].kind in _ENTRIES:
         cure = f"{_entry(chain)} {cure}"
     return Told(told.means, cure)
 
@@ -171,6 +186,12 @@ def _plain(chain: Chain) -> Told:
     if last.kind in _ENTRIES:
         what = {"key": "A dict", "index": "A list or tuple", "element": "A set"}[last.kind]
         return Told(f"{what} keeps it until it is taken out{f': {holder}' if holder else ''}.", _entry(chain))
+    if root.kind == "class" and len(chain) <= 2 and last.kind in ("class", "attribute"):
+        where = expression(chain)
+        return Told(
+            f"It is an attribute of a class, which all its instances share: {where}.",
+            f"del {where}, or set it to None.",
+        )
     if last.kind == "attribute":
         cure = f"del {written}, or set it to None." if written else "Delete the attribute, or set it to None."
         return Told(f"An object keeps it as an attribute{f': {holder}' if holder else ''}.", cure)
@@ -180,10 +201,6 @@ def _plain(chain: Chain) -> Told:
         return Told(
             f"It is a variable of a function that is running{thread}.",
             f"It goes when the function returns or binds the name anew; del {name} lets go before that.",
-        )
-    if root.kind == "class":
-        return Told(
-            "It is an attribute of a class, which all its instances share.", f"del {root.label}, or set it to None."
         )
     if root.kind == "global":
         return Told(
@@ -216,7 +233,7 @@ def _graph(chain: Chain, at: int) -> Told:
     holder = _before(chain, at)
     if at and chain[at - 1].kind in _ENTRIES:
         return Told(means, f"{holder} keeps a whole graph: put detach() or item() of it there, or drop it.")
-    hangs = f", and so does del of what the graph hangs on: {holder}" if holder else " or del of the loss"
+    hangs = f", and so does del of what the graph hangs on: {holder}" if holder else ", and so does del of the loss"
     return Told(means, f"backward() without retain_graph lets go of it{hangs}.")
 
 
@@ -244,7 +261,8 @@ def _cache(chain: Chain, at: int) -> Told:
 
 def _hook(chain: Chain, at: int) -> Told:
     return Told(
-        f"A hook that is registered holds it: {chain[at].label}.", "remove() the handle that registering returned."
+        f"A hook that is registered holds it: {expression(chain[: at + 1])}.",
+        "remove() the handle that registering it returned.",
     )
 
 
@@ -289,13 +307,13 @@ def _closure(chain: Chain, at: int) -> Told:
 
 def _default(chain: Chain, at: int) -> Told:
     return Told(
-        f"It is the default of an argument, and stays as long as the function: {chain[at].label}.",
+        f"It is the default of an argument, and stays as long as the function: {expression(chain[at : at + 1])}.",
         "Use None as the default, and make the value in the function.",
     )
 
 
 def _cpp(chain: Chain, at: int) -> Told:
-    return Told(f"C++ code holds it, which Python cannot look into: {chain[at].label}.", "It goes when that lets go.")
+    return Told(f"What holds it is not among the objects of Python: {chain[at].label}.", "It goes when that lets go.")
 
 
 def _unknown(chain: Chain, at: int) -> Told:

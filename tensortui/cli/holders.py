@@ -204,7 +204,7 @@ def text(found: Holders, tensor: Tensor | None = None) -> list[str]:
         room = max(map(len, (WORDS[step.kind] for step in chain)))
         lines += [f"   {WORDS[step.kind]:<{room}}  {safe(step.label)}" for step in chain]
         told = meaning(chain)
-        lines += [f"   {safe(told.means)}", f"   {safe(told.cure)}"]
+        lines += [f"   {safe(sentence.replace('→', '->'))}" for sentence in (told.means, told.cure)]
     if found.reasons or not found.complete:
         lines += ["", "not everything was searched: " + ("; ".join(map(safe, found.reasons)) or "no reason was given")]
     return lines

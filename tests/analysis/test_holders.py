@@ -39,7 +39,22 @@ LOGS = chain("global trainer", "attribute .logs", "key ['val_logits']", "index [
             "losses[2] → saved as self by MulBackward0",
         ),
         (chain("local a thing that has no place", "index [1]"), "a thing that has no place → [1]"),
-        (chain("C++ a queue of the loader"), "a queue of the loader"),
+        (chain("C++ 1 of its 2 references were not found", "index [3]"), "(not in Python) → [3]"),
+        (
+            chain("unreachable nothing leads there", "object Report", "attribute .logits"),
+            "(unreachable) → Report → .logits",
+        ),
+        (chain("unknown the search ended here", "attribute .x"), "(not known) → .x"),
+        (
+            chain("global e", "traceback of ValueError", "frame x in f() a.py:1"),
+            "e → traceback of ValueError → x in f() a.py:1",
+        ),
+        (chain("global e", "traceback line 12", "frame in f() a.py:1"), "e → frame in f() a.py:1"),
+        (chain("global f", "default of f()", "index [0]"), "f → default of f() → [0]"),
+        (chain("global s", "element in a set"), "s → element in a set"),
+        (chain("global model", "hook ._forward_hooks", "key [3]"), "model._forward_hooks[3]"),
+        (chain("global f", "attribute mod.f()"), "f → mod.f()"),
+        (chain("gradient model.weight.grad"), "model.weight.grad"),
         ((), ""),
     ],
 )
@@ -53,6 +68,9 @@ def test_only_what_a_module_can_write_is_code() -> None:
     assert code(chain("local batch @ step() train.py:42")) == ""
     assert code(chain("global load", "cache lru_cache of load()")) == ""
     assert code(()) == ""
+    assert code(chain("class mod.Model", "attribute .cache", "key [b'x']", "index [-1]")) == "mod.Model.cache[b'x'][-1]"
+    for label in ("[one of 5 keys]", "[a key: Tensor]", "['long...key']", "['it\\'s']", "[<Key>]", ".<attribute>"):
+        assert code(chain("global cache", f"key {label}")) == "", label
 
 
 @pytest.mark.parametrize(
@@ -64,6 +82,7 @@ def test_only_what_a_module_can_write_is_code() -> None:
         (chain("global model", "attribute .last"), "as an attribute: model.", "del model.last, or set it to None"),
         (chain("global x"), "variable of a module", "del x"),
         (chain("class mod.Model.cache"), "attribute of a class", "del mod.Model.cache"),
+        (chain("class mod.Model", "attribute .cache"), "attribute of a class", "del mod.Model.cache"),
         (chain("local batch @ step() train.py:42"), "function that is running.", "del batch"),
         (chain("local batch @ work() t.py:4 [loader-1]"), "running in the thread loader-1.", "returns"),
         (chain("unreachable a cycle", "attribute .me"), "Nothing leads there any more", "gc.collect() would free it"),
@@ -85,16 +104,32 @@ def test_only_what_a_module_can_write_is_code() -> None:
             "backward() without retain_graph lets go of it, and so does del of what the graph hangs on: loss @ step()",
         ),
         (chain("global load", "cache lru_cache of load()"), "A cache", "load.cache_clear()"),
-        (chain("global h", "hook forward hook of model.fc"), "A hook", "remove() the handle"),
+        (chain("global m", "hook ._forward_hooks", "key [3]"), "A hook that is registered holds it: m._fo", "remove()"),
         (chain("global a", "array numpy.ndarray"), "numpy array", "copy()"),
         (chain("global v", "base base of the view v"), "A view", "clone() the view"),
         (chain("global m", "gradient .grad of m"), "a gradient", "zero_grad(set_to_none=True)"),
         (chain("global f", "closure x of make.<locals>.f()"), "captured", "Drop the function, f,"),
         (chain("global f", "closure h of m.<locals>.f()", "index [3]"), "captured", "If f → h of m.<locals>.f() grows"),
+        (
+            chain("global lin", "hook ._forward_hooks", "key [0]", "default of <lambda>()", "index [0]"),
+            "A hook that is registered holds it: lin._forward_hooks.",
+            "remove()",
+        ),
+        (chain("global f", "default of f()", "index [0]"), "the function: default of f().", "Use None as the default"),
+        (
+            chain("global f", "default of f()", "index [0]", "index [1]"),
+            "the function: default of f().",
+            "If f → default",
+        ),
+        (
+            chain("graph result saved by ExpBackward0"),
+            "result saved by Exp",
+            "lets go of it, and so does del of the loss",
+        ),
         (chain("global f", "default x of f()"), "default of an argument", "None as the default"),
         (chain("global g", "generator x in rows() d.py:10"), "A generator", "close() it"),
         (chain("global t", "coroutine x in rows() d.py:10"), "A coroutine", "cancel its task"),
-        (chain("C++ a queue of the loader"), "C++ code holds it", "when that lets go"),
+        (chain("C++ a queue of the loader"), "not among the objects of Python", "when that lets go"),
         (chain("unknown the search was over its limit", "index [3]"), "not known", "Another search"),
         (chain("object Foo"), "An object", "goes with"),
         ((), "Nothing is known", ""),

@@ -1,15 +1,44 @@
-"""`tensortui holders`: which tensor is meant, and what is printed."""
+"""`tensortui holders`: which tensor is meant, what is printed, and searches in a real process."""
 
 from __future__ import annotations
 
+import asyncio
+import json
+import subprocess
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import pytest
 
-from tensortui.cli.holders import choose, text
+from tensortui.attach import attach, find_endpoint
+from tensortui.attach.waiting import poll
+from tensortui.cli.holders import choose, search, text
 from tensortui.errors import TensortuiError, UsageError
 from tensortui.model import Holders, HolderStep, Process, Sample, Tensor
+from tensortui.sources.live import LiveSource
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+LEAK = """
+import time, torch
+class Trainer:
+    def __init__(self):
+        self.logs = {"val_logits": []}
+trainer = Trainer()
+for step in range(5):
+    trainer.logs["val_logits"].append(torch.full((4, 10), float(step)))
+kept = torch.ones(3)
+def one_of_two(twin):
+    hold(twin + 1)
+def hold(twin):
+    kept_too = torch.ones(5)
+    print("READY", flush=True)
+    while True:
+        time.sleep(0.05)
+one_of_two(torch.ones(2))
+"""
 
 
 def named(tid: int, *names: str) -> Tensor:
@@ -85,3 +114,75 @@ def test_the_text_has_a_paragraph_for_each_chain_and_nothing_a_terminal_obeys() 
         "not everything was searched: Frames were\\nskipped.",
     ]
     assert text(replace(found, chains=(), reasons=(), complete=True))[0].startswith("tensor 3: no holder was found")
+
+
+@pytest.fixture
+def leak(tmp_path: Path, start_ready: Callable[..., subprocess.Popen[str]]) -> subprocess.Popen[str]:
+    program = tmp_path / "leak.py"
+    program.write_text(LEAK)
+    return start_ready(str(program))
+
+
+def test_what_holds_an_entry_of_a_list_is_found_in_a_real_process(tensortui: Run, leak: subprocess.Popen[str]) -> None:
+    name = "trainer.logs['val_logits'][3]"
+    result = tensortui("holders", str(leak.pid), name, "--json")
+    assert (result.returncode, result.stderr) == (0, "")
+    found = json.loads(result.stdout)
+    assert found["names"] == [name]
+    assert [(step["kind"], step["label"]) for step in found["chains"][0]] == [
+        ("global", "trainer"), ("attribute", ".logs"), ("key", "['val_logits']"), ("index", "[3]")
+    ]  # fmt: skip
+    assert find_endpoint(leak.pid) is None
+
+
+def test_what_holds_a_variable_is_found_in_a_real_process(tensortui: Run, leak: subprocess.Popen[str]) -> None:
+    lines = tensortui("holders", str(leak.pid), "kept_too").stdout.splitlines()
+    assert lines[0].startswith("kept_too @ hold() leak.py:") and lines[0].endswith("1 chain keeps it alive")
+    assert lines[2].startswith("1. kept_too @ hold() leak.py:")
+    assert any("function that is running" in line for line in lines)
+    result = tensortui("holders", str(leak.pid), "no_such_name")
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "has no tensor named 'no_such_name'" in result.stderr
+
+
+def test_a_search_that_takes_too_long_is_given_up(tensortui: Run, leak: subprocess.Popen[str]) -> None:
+    result = tensortui("holders", str(leak.pid), "kept", "--wait", "0.0001")
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "did not end within 0.0001 s" in result.stderr
+    assert find_endpoint(leak.pid) is None
+
+
+def test_several_of_one_name_are_listed_and_an_id_says_what_it_means_now(
+    tensortui: Run, leak: subprocess.Popen[str]
+) -> None:
+    result = tensortui("holders", str(leak.pid), "twin")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith("tensortui: 2 tensors go by 'twin': ")
+    tid = result.stderr.split("go by 'twin': ")[1].split()[0]
+    result = tensortui("holders", str(leak.pid), tid, "--json", "--limit", "3")
+    assert json.loads(result.stdout)["tensor"] == int(tid)
+    assert result.stderr.startswith("note: ids hold only while one agent stays, and none was there; ")
+    result = tensortui("holders", str(leak.pid), str(1 << 40))
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "Ids hold only while one agent stays there." in result.stderr
+
+
+async def test_an_interrupted_search_takes_the_agent_along(
+    leak: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, real = asyncio.Event(), LiveSource.holders
+
+    async def holders(self: LiveSource, tid: int, **options: Any) -> Holders:
+        begun.set()
+        return await real(self, tid, **options)
+
+    monkeypatch.setattr(LiveSource, "holders", holders)
+    endpoint = attach(leak.pid)
+    task = asyncio.create_task(search(endpoint, "kept"))
+    await asyncio.wait_for(begun.wait(), 30)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert endpoint.fresh
+    assert poll(lambda: find_endpoint(leak.pid) is None, 30)
+    assert leak.poll() is None

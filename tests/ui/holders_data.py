@@ -26,9 +26,9 @@ CHAINS = (
         "graph saved as self by LogSoftmaxBackward0",
     ),
     chain("local self @ fit() train.py:42", "attribute .trainer", *LOGS),
-    chain("global sys.last_traceback", "traceback traceback of ValueError", "frame logits in step() train.py:52"),
+    chain("global sys.last_traceback", "traceback of ValueError", "frame logits in step() train.py:52"),
     chain("global score", "closure best of make_scorer.<locals>.score()", "attribute .tensor"),
-    chain("unreachable a cycle of 3 objects", "object Report", "attribute .logits"),
+    chain("unreachable nothing leads there", "object Report", "attribute .logits"),
 )
 
 
