@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 
 from textual.content import Content
 
-from tensortui.model import SCANNING, WAITING, Coverage, Ended
+from tensortui.model import LIVE, SCANNING, WAITING, Ended, Sample
 from tensortui.ui.feed import Feed
 from tensortui.ui.glyphs import Glyphs
 from tensortui.ui.lines import show
@@ -51,7 +51,11 @@ def why_empty(feed: Feed, glyphs: Glyphs) -> Content:
     return content([("no tensors\n\n", "bold $strong"), (detail, "")])
 
 
-def unseen(coverage: Coverage, glyphs: Glyphs) -> str:
-    """Why not every tensor was seen, a line each."""
-    reasons = [show(reason, glyphs) for reason in coverage.reasons] or ["no reason was given"]
-    return "\n".join(f"- {reason}" for reason in reasons)
+def coverage(sample: Sample | None, glyphs: Glyphs) -> tuple[str, str]:
+    """Whether every tensor was seen, and if not, why, a line each; with a title."""
+    if sample is None or sample.phase != LIVE:
+        return "coverage", "The program was not looked through yet."
+    if sample.coverage.complete:
+        return "coverage", "Every live tensor that can be seen is here."
+    reasons = [show(reason, glyphs) for reason in sample.coverage.reasons] or ["no reason was given"]
+    return "not every tensor was seen", "\n".join(f"- {reason}" for reason in reasons)

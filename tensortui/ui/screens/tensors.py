@@ -24,7 +24,7 @@ from tensortui.ui.groups import GROUP_MODES
 from tensortui.ui.lines import show, tensors_text
 from tensortui.ui.rows import Rows
 from tensortui.ui.screens.columns import ColumnsScreen
-from tensortui.ui.states import lost_notice, unseen, why_empty
+from tensortui.ui.states import coverage, lost_notice, why_empty
 from tensortui.ui.widgets.filter_bar import FILTER, SEARCH, Entry, FilterBar
 from tensortui.ui.widgets.inspector import Inspector
 from tensortui.ui.widgets.key_line import KeyLine
@@ -441,11 +441,5 @@ class TensorsScreen(Screen[None]):
 
     def action_coverage(self) -> None:
         """Say whether every tensor was seen."""
-        sample = self.feed.sample
-        if sample is None or sample.phase != LIVE:
-            self.notify("The program was not looked through yet.", title="coverage", markup=False)
-        elif sample.coverage.complete:
-            self.notify("Every live tensor that can be seen is here.", title="coverage", markup=False)
-        else:
-            text = unseen(sample.coverage, self.glyphs)
-            self.notify(text, title="not every tensor was seen", markup=False, timeout=15)
+        title, text = coverage(self.feed.sample, self.glyphs)
+        self.notify(text, title=title, markup=False, timeout=15)
