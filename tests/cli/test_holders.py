@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from tensortui.attach import attach, find_endpoint
 from tensortui.attach.waiting import poll
+from tensortui.cli import progress
 from tensortui.cli.holders import choose, search, text
 from tensortui.errors import TensortuiError, UsageError
 from tensortui.model import Holders, HolderStep, Process, Sample, Tensor
@@ -186,3 +188,31 @@ async def test_an_interrupted_search_takes_the_agent_along(
     assert endpoint.fresh
     assert poll(lambda: find_endpoint(leak.pid) is None, 30)
     assert leak.poll() is None
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+async def test_how_far_a_search_is_stands_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Waited:
+        pid, latest = 7, None
+
+        def held(self) -> str:
+            return ""
+
+        async def set_interval(self, seconds: float | None) -> None:
+            pass
+
+    terminal, said = Terminal(), [""]
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setattr(progress, "FIRST_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "AGAIN_SECONDS", 0.001)
+    with progress.telling(cast(LiveSource, Waited()), lambda: said[0]):
+        while "waiting for process 7, 0 s (Ctrl-C gives up)" not in terminal.getvalue():
+            await asyncio.sleep(0)
+        said[0] = "looking for what holds it: searching level 3\x1b[2J"
+        while "holds it: searching level 3\\e[2J, 0 s" not in terminal.getvalue():
+            await asyncio.sleep(0)
+    assert terminal.getvalue().endswith("\r\x1b[K")
