@@ -56,6 +56,30 @@ def with_name(known: str, name: str, lasting: bool = False) -> str:
     return known if len(names) >= MAX_NAMES else known + SEPARATOR + name
 
 
+def with_variables(known: str, before: str, now: str) -> str:
+    """Return the joined names `known` without those that variables gave `before`, with those that they give `now`.
+
+    Names keep their places: a line of a frame may have changed. New ones of a script come first, others last.
+    """
+    given = {_without_line(one): one for one in now.split(SEPARATOR) if one}
+    old = {_without_line(one) for one in before.split(SEPARATOR) if one}
+    names = []
+    for one in known.split(SEPARATOR) if known else ():
+        key = _without_line(one)
+        if key in given:
+            names.append(given.pop(key))
+        elif key not in old:
+            names.append(one)
+    first = [one for one in given.values() if IN_FRAME not in one]
+    last = [one for one in given.values() if IN_FRAME in one]
+    return SEPARATOR.join([*first, *names, *last][:MAX_NAMES])
+
+
+def _without_line(name: str) -> str:
+    variable, frame, where = name.partition(IN_FRAME)
+    return variable + frame + where.rpartition(":")[0]
+
+
 def is_passing(names: str) -> bool:
     """Whether the first of the joined names is that of a variable in a frame, or there is none."""
     return not names or IN_FRAME in names.partition(SEPARATOR)[0]
@@ -261,6 +285,9 @@ class Context:
         # numbers, which the collector does not count. Containers would make the target pay with full collections.
         self.names: Dict[int, str] = {}  # joined by SEPARATOR
         self.categories: Dict[int, int] = {}
+        # The names that variables themselves give, of frames of the program and of its script; None where some of these
+        # could not be looked at.
+        self.direct: Optional[Dict[int, str]] = {}
 
     def note(self, tracked: Tracked, name: Optional[str], category: int = OTHER, *, lasting: bool = False) -> None:
         """Say that `tracked` was reached under `name` (None: no name) in a role; the best role wins."""

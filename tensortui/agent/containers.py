@@ -83,6 +83,10 @@ class Kinds:
         self.abridged = False  # whether the middle of a long container was left out that holds more than atoms
         self._known = {id(one): LEAF for one in (str, int, float, bool, bytes, complex, type(None), type)}
 
+    def may_open(self, thing: Any) -> bool:
+        """Whether the attributes of `thing` may be asked for: on some versions that has a lasting price."""
+        return not (LAYS_OUT_ANEW and type_flags(type(thing)) & MANAGED_DICT) or self.opened.admit(thing)
+
     def of(self, thing: Any) -> int:
         """Return the kind of `thing`."""
         kind = type(thing)
@@ -246,7 +250,7 @@ def _attributes(thing: Any, kinds: Kinds) -> Optional[Entries]:
     held = [one for one in gc.get_referents(thing) if one is not kind]
     if not any(map(kinds.leads_on, held)):
         return None
-    if LAYS_OUT_ANEW and type_flags(kind) & MANAGED_DICT and not kinds.opened.admit(thing):
+    if not kinds.may_open(thing):
         return zip(repeat(UNNAMED), repeat(None), held)
     space = instance_dict(thing)
     entries = [*items(space, ATTRIBUTE), *slots(thing)] if space else slots(thing)

@@ -1,6 +1,7 @@
 """Give the tensors their names: how the program itself would reach them."""
 
 import functools
+import operator
 import os
 import sys
 from itertools import chain
@@ -8,11 +9,12 @@ from types import CodeType
 from typing import Any, Callable, Dict, Generator, List, Optional, Tuple
 
 from tensortui.agent import containers, labels, roles
-from tensortui.agent.census import Census, Context, Work
-from tensortui.agent.containers import LEARNED, MODULE, OPTIMIZER, TENSOR, VARIABLE, Entries, Kinds
+from tensortui.agent.census import Census, Context, Tracked, Work
+from tensortui.agent.containers import LEAF, LEARNED, MODULE, OPTIMIZER, TENSOR, VARIABLE, Entries, Entry, Kinds
 from tensortui.agent.frames import MAX_DEPTH, Locals, find_frame, stack_of, thread_names
 from tensortui.agent.guard import MOST_FRAMES, Alone, Stillness
-from tensortui.agent.opened import Opened
+from tensortui.agent.opened import Opened as Laid
+from tensortui.agent.revisit import Opened, Revisit, Way, descend
 from tensortui.agent.walk import DEPTH, Found, Root, Walk
 from tensortui.agent.wrappers import Wrappers
 
@@ -42,7 +44,10 @@ def discover(context: Context) -> Work:
     yield from context.modules.tidy()
     yield from context.optimizers.tidy()
     walk = Walk(context, kinds, _leaf_reader(context, base), wrappers)
+    walk.revisit = revisit_of(context.census)
+    walk.direct = context.direct
     yield from _globals(walk, kinds, "__main__", True)
+    walk.direct = None  # what other modules hold stays
     memory = memory_of(context.census)
     if memory.count != len(sys.modules):
         memory.count = len(sys.modules)
@@ -52,7 +57,9 @@ def discover(context: Context) -> Work:
     numbering = roles.Numbering()
     yield from roles.stray_modules(walk.hidden, walk, numbering)
     frames = Frames(walk, kinds, context.reasons)
+    walk.direct = context.direct
     yield from frames.name_all(False)
+    walk.direct = None
     yield from roles.stray_modules(context.modules, walk, numbering)
     yield from _libraries(context, walk, kinds, memory)
     yield from frames.name_all(True)
@@ -69,13 +76,36 @@ def discover(context: Context) -> Work:
     return not (walk.partial or optimizers.partial)
 
 
+def discover_gradients(context: Context) -> Work:
+    """Name the gradients of what had one when all was last looked through."""
+    if context.census.base is not None:
+        yield from roles.Gradients(context, context.census.base).name_all(recent=True)
+
+
 def discover_direct(context: Context) -> Work:
-    """Name gradients, and what the local variables and the globals of `__main__` hold directly: it may soon be gone."""
+    """Name what the local variables and the globals of `__main__` hold directly: another tensor may soon be there."""
     base = context.census.base
     if base is None:
+        context.direct = None
         return
-    yield from roles.Gradients(context, base).name_all(recent=True)
-    yield from _variables(context, base, 0)
+    frames = yield from _variables(context, base, 0)
+    if not frames.whole:
+        context.direct = None
+
+
+def revisit_of(census: Census) -> Revisit:
+    """Return the containers that are looked at with each sample."""
+    found: Optional[Revisit] = census.memory.get("revisit")
+    if found is None:
+        found = census.memory["revisit"] = Revisit(census.clock)
+    return found
+
+
+def revisit(context: Context, again: Callable[[Tracked], None]) -> Work:
+    """Call the tensors in containers by where they are now; `again` is told whose row has changed."""
+    if context.census.base is not None:
+        kinds = make_kinds(context, context.census.base)
+        yield from revisit_of(context.census).run(context.census, kinds, again)
 
 
 def discover_recent(context: Context) -> Work:
@@ -91,10 +121,13 @@ def _variables(context: Context, base: type, depth: int) -> Generator[Any, None,
     kinds = make_kinds(context, base, shallow=True)
     walk = Walk(context, kinds, _leaf_reader(context, base), Wrappers(context, kinds, base))
     walk.most = RECENT_ENTRIES
+    walk.revisit = revisit_of(context.census)
+    walk.direct = context.direct
     frames = Frames(walk, kinds, [])
     yield from frames.name_all(False, depth)
     root = Root(functools.partial(_items, "__main__", kinds), depth=depth)
     root.script = True
+    root.where, root.again = "__main__", functools.partial(_global_again, "__main__")
     yield from walk.below(root)
     return frames
 
@@ -109,7 +142,7 @@ class Memory:
         self.library: List[str] = []
         self.held: List[Found] = []  # by the globals of installed packages
         self.due = 0.0  # when those are looked through again
-        self.opened = Opened()
+        self.opened = Laid()
 
 
 def memory_of(census: Census) -> Memory:
@@ -178,6 +211,7 @@ def _globals(walk: Walk, kinds: Kinds, module: str, main: bool, depth: int = 0) 
         root = Root(opener, prefix)
         root.depth = depth or root.depth
         root.script = main
+        root.where, root.again = module, functools.partial(_global_again, module)
         if not depth:  # what packages hold is kept as a whole until they are looked through again
             root.hides = True
             root.key = module if opener is everything else "modules of " + module
@@ -186,7 +220,7 @@ def _globals(walk: Walk, kinds: Kinds, module: str, main: bool, depth: int = 0) 
 
 def _items(module: str, kinds: Kinds) -> Optional[Entries]:
     space = namespace(module)
-    return None if space is None else _direct_first(lambda: containers.items(space, VARIABLE), kinds)
+    return None if space is None else _direct_first(list(containers.items(space, VARIABLE)), kinds)
 
 
 def only_modules(entries: Optional[Entries], kinds: Kinds) -> Optional[Entries]:
@@ -194,10 +228,28 @@ def only_modules(entries: Optional[Entries], kinds: Kinds) -> Optional[Entries]:
     return None if entries is None else (entry for entry in entries if kinds.of(entry[2]) == MODULE)
 
 
-def _direct_first(entries: Callable[[], Entries], kinds: Kinds) -> Entries:
-    """Return the entries, tensors first: what has a variable of its own is not called by a container it is in too."""
-    direct = (entry for entry in entries() if kinds.of(entry[2]) >= TENSOR)
-    return chain(direct, (entry for entry in entries() if kinds.of(entry[2]) < TENSOR))
+def _direct_first(entries: List[Entry], kinds: Kinds) -> Entries:
+    """Return the entries, tensors first: what has a variable of its own is not called by a container it is in too.
+
+    There may be thousands, and each piece of work begins anew: types are told once each, and atoms are left out.
+    """
+    values = list(map(_value, entries))
+    types = {kind: kinds.of(value) for kind, value in dict(zip(map(id, map(type, values)), values)).items()}
+    tensors = {kind for kind, found in types.items() if found >= TENSOR}
+    rest = {kind for kind, found in types.items() if LEAF < found < TENSOR}
+    direct = [entry for entry in entries if id(type(entry[2])) in tensors]
+    return chain(direct, [entry for entry in entries if id(type(entry[2])) in rest])
+
+
+_value = operator.itemgetter(2)
+
+
+def _global_again(module: str, way: Way, kinds: Kinds) -> Opened:
+    """Return what a way leads to from the globals of a module."""
+    space = namespace(module)
+    thing = space.get(way[0][1]) if space is not None and way else None
+    thing = descend(thing, way[1:], kinds) if thing is not None else None
+    return None if thing is None else (thing, "")
 
 
 def namespace(name: str) -> Optional[Dict[str, Any]]:
@@ -261,6 +313,7 @@ class Frames:
         self._walk = walk
         self._kinds = kinds
         self._reasons = reasons
+        self.whole = self._locals.usable  # whether all frames could be looked at
         if not self._locals.usable:
             reasons.append(self._locals.reason)
 
@@ -280,7 +333,11 @@ class Frames:
                 root.local = not library
                 root.hides = not library
                 root.spare = library
+                if not library:
+                    root.where = thread, at, suffix.rpartition(":")[0]
+                    root.again = functools.partial(self.again, thread, at, suffix)
                 yield from self._walk.below(root)
+        self.whole = self.whole and not self._walk.partial
 
     def _list(self, library: bool) -> List[Tuple[int, int, str]]:
         """Return thread, address and name suffix of the frames, the outermost of each thread first."""
@@ -304,6 +361,7 @@ class Frames:
         return found
 
     def _say(self, reason: str) -> None:
+        self.whole = False
         if reason not in self._reasons:
             self._reasons.append(reason)
 
@@ -317,7 +375,20 @@ class Frames:
         if frame is None:
             return None
         entries = [(VARIABLE, name, value) for name, value in self._locals.of(frame, now)]
-        return only_modules(iter(entries), self._kinds) if modules else _direct_first(entries.__iter__, self._kinds)
+        return only_modules(iter(entries), self._kinds) if modules else _direct_first(entries, self._kinds)
+
+    def again(self, thread: int, at: int, suffix: str, way: Way, kinds: Kinds) -> Opened:
+        """Return what a way leads to from the local variables of a frame."""
+        now = Stillness()
+        frame = self._frame(now, thread, at, suffix)
+        if frame is None or not way:
+            return None
+        thing = next((value for name, value in self._locals.of(frame, now) if name == way[0][1]), None)
+        thing = descend(thing, way[1:], kinds) if thing is not None else None
+        if thing is None:
+            return None
+        called = suffix.partition(" [")[2][:-1]
+        return thing, frame_suffix(frame.f_code, frame.f_lineno, called)
 
     @staticmethod
     def _frame(now: Stillness, thread: int, at: int, suffix: str) -> Any:

@@ -5,13 +5,13 @@ import time
 from typing import Any, Callable, Dict, Generator, List, Optional
 
 from tensortui.agent import graph, names, nodes
-from tensortui.agent.census import Census, Context, Work, is_passing
+from tensortui.agent.census import Census, Context, Work, is_passing, with_variables
 from tensortui.agent.coverage import Coverage
 from tensortui.agent.enumerate import NEWEST, Types, Young, absorb, scan_generations
 from tensortui.agent.guard import LATER, QUIET, Alone, Backward, Stillness
 from tensortui.agent.poolscan import PoolScanner
 from tensortui.agent.readings import Readings
-from tensortui.wire.messages import OTHER
+from tensortui.wire.messages import INPUT, OTHER
 
 TYPES_EVERY = 5.0
 PASS_LIMIT = 0.5  # CPU seconds of one pass: a program may hold more objects than can be looked through
@@ -46,6 +46,7 @@ class Sampler:
         self.brief = False  # the last request was answered without that
         self._budget = budget
         self._backward = Backward(sys.modules)
+        self._direct: Dict[int, str] = {}  # what variables themselves held when they were last looked at
 
     @property
     def progress(self) -> float:
@@ -152,8 +153,33 @@ class Sampler:
         yield from self._run("names", names.discover)
 
     def run_direct(self) -> Work:
-        """Name what was born since the last sample, in the same breath: gradients, and what variables hold directly."""
-        yield from self._name_new(names.discover_direct)
+        """Name what comes and goes with each step: gradients, what variables hold now, what lists were given."""
+        yield from self._name_new(names.discover_gradients)
+        context = Context(self.torch, self.census, [])
+        context.track = self.census.find  # what was born since belongs to the next sample
+        yield from names.discover_direct(context)
+        if context.direct is not None:
+            yield from self._apply_direct(context.direct, context.categories)
+        yield from names.revisit(context, self.readings.again)
+
+    def _apply_direct(self, direct: Dict[int, str], categories: Dict[int, int]) -> Work:
+        """Call tensors by the variables that hold them now, and no longer by those that do not."""
+        was, self._direct = self._direct, direct
+        for place, number in enumerate({**was, **direct}):
+            if not place % DROPPED:
+                yield
+            tracked = self.census.by_id.get(number)
+            called = direct.get(number, "")
+            if tracked is None or (called and called == was.get(number) == tracked.names):
+                continue
+            found = categories.get(number, OTHER)
+            if tracked.found in (OTHER, INPUT) or found < tracked.found:
+                tracked.found, found = found, tracked.found
+            names_now = with_variables(tracked.names, was.get(number, ""), called)
+            if names_now != tracked.names or found != tracked.found:
+                tracked.names = names_now
+                if tracked.row is not None:
+                    self.readings.again(tracked)
 
     def run_recent(self, now_at_once: bool = False) -> Work:
         """Name what was born since the last sample, with each sample where that is cheap, or at once."""
@@ -216,6 +242,8 @@ class Sampler:
             complete = False
             context.reasons.append("%s: cut short after %g s of work" % (kind, PASS_LIMIT))
         self._pass_reasons[kind] = list(context.reasons)
+        if kind == "names" and context.direct is not None:
+            self._direct = {**self._direct, **context.direct}
         yield from self._apply(kind, context, started if complete is not False else float("-inf"))
 
     def _apply(self, kind: str, context: Context, complete: float) -> Work:

@@ -10,21 +10,27 @@ from itertools import islice
 from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 from tensortui.agent import containers, labels
-from tensortui.agent.census import Context, WeakBag, Work
+from tensortui.agent.census import Context, WeakBag, Work, with_name
 from tensortui.agent.containers import (
+    DEQUE,
+    DICT,
     LEAF,
     LEARNED,
+    LIST,
     MODULE,
+    OBJECT,
     OPTIMIZER,
     SKIPPED,
     SUBMODULE,
     TENSOR,
+    TUPLE,
     WRAPPER,
     Entries,
     Entry,
     Kinds,
 )
 from tensortui.agent.guard import Alone, DisturbedError
+from tensortui.agent.revisit import SIZES, SMALL, Opener, Revisit, Way
 from tensortui.agent.wrappers import Wrappers
 from tensortui.wire.messages import BUFFER, INPUT, OTHER, PARAMETER
 
@@ -37,22 +43,25 @@ ROOT_SHARE = 0.5  # of what is left, that one root may use up
 # A module is called by its class where a variable leads to it over so many private attributes, or one and few levels
 # are left, or none are.
 HIDDEN, FAR = 2, DEPTH - 3
-YOUNG = 30.0  # seconds for which a local leaf counts as an input batch
+YOUNG = 30.0  # seconds for which a leaf counts as an input batch, in a variable or in a few of a container in one
+FEW = 16
 TRIES = 20  # of a root whose frame went on while it was looked at: rare, and what is under it is left to the next pass
 CHECK_EVERY = 16  # entries between two looks at the clock
 
-Level = Tuple[str, Entries, int]  # name of what was opened, its entries, levels that may still be opened below
+# Name of what was opened, its entries, levels that may still be opened below; its kind, how many entries it has where
+# that is asked, and the way to it, None where it could not be gone again.
+Level = Tuple[str, Entries, int, int, int, Optional[Way]]
 Found = Tuple[Any, str, int]  # what a tensor is called, and its category
-Opener = Callable[[], Optional[Entries]]
+OpenRoot = Callable[[], Optional[Entries]]
 
 
 class Root:
     """Where a walk starts, how names are made below it, and how far it has got."""
 
-    __slots__ = ("depth", "hides", "key", "left", "local", "open", "path", "prefix", "script", "spare",
-                 "suffix")  # fmt: skip
+    __slots__ = ("again", "depth", "hides", "key", "left", "local", "open", "path", "prefix", "script", "spare",
+                 "suffix", "where")  # fmt: skip
 
-    def __init__(self, open_root: Opener, prefix: str = "", suffix: str = "", depth: int = DEPTH) -> None:
+    def __init__(self, open_root: OpenRoot, prefix: str = "", suffix: str = "", depth: int = DEPTH) -> None:
         """Names are `prefix`, the way to the tensor, `suffix`. `open_root` gives the same entries each time."""
         self.open = open_root
         self.prefix = prefix
@@ -64,6 +73,8 @@ class Root:
         self.local = False  # local variables: a young leaf is an input
         self.script = False  # the globals of a script: the same, if it was born under our eyes
         self.key = ""  # by which the next pass knows it again and goes on where this one was cut
+        self.where: Any = None  # what stands for the root, where containers below it can be come to again
+        self.again: Optional[Opener] = None  # how
         self.path = [0]  # entries of each level that have been dealt with
 
     def hides_it(self, prefix: str, style: int, key: Any, depth: int) -> bool:
@@ -84,6 +95,8 @@ class Walk:
         self.most = MAX_ENTRIES  # that are looked at below one root
         self.partial = False  # whether something is left out: it was cut, or looked at by the pass before
         self.found: Optional[List[Found]] = None  # where what is named is noted as well
+        self.revisit: Optional[Revisit] = None  # where containers that hold tensors are noted
+        self.direct: Optional[Dict[int, str]] = None  # where what variables themselves hold is noted
         self._context = context
         self._kinds = kinds
         self._is_leaf = is_leaf
@@ -108,6 +121,7 @@ class Walk:
                 except DisturbedError:
                     tries -= 1
                     done = False
+                    self.partial = self.partial or not tries
             took = time.thread_time() - start
             self._seconds -= took
             seconds -= took
@@ -127,7 +141,7 @@ class Walk:
             return True
         count = 0
         while levels:
-            prefix, entries, depth = levels[-1]
+            prefix, entries, depth = levels[-1][:3]
             opened = False
             try:
                 for style, key, child in entries:
@@ -139,7 +153,7 @@ class Walk:
                         count += 1
                     kind = self._kinds.of(child)
                     if kind >= TENSOR:
-                        self._note(child, kind, style, containers.written(prefix, style, key), root)
+                        self._note(child, kind, style, containers.written(prefix, style, key), root, levels)
                     elif kind == OPTIMIZER:
                         self._context.optimizers.add(child)
                     elif kind != LEAF and (depth or style == SUBMODULE) and len(levels) < MAX_LEVELS:
@@ -164,7 +178,7 @@ class Walk:
 
     def _open(self, root: Root, above: Level, entry: Entry, kind: int) -> Optional[Level]:
         """Open one entry of the level `above`; None where nothing is in it, or it is to be named otherwise."""
-        prefix, _, depth = above
+        prefix, depth = above[0], above[2]
         style, key, child = entry
         if id(child) in self.visited:
             return None
@@ -175,7 +189,16 @@ class Walk:
         if below is None:
             return None
         self.visited.add(id(child))
-        return containers.written(prefix, style, key), below, less(depth, kind, style)
+        return self._level(above, entry, kind, below)
+
+    @staticmethod
+    def _level(above: Level, entry: Entry, kind: int, below: Entries) -> Level:
+        prefix, _, depth, above_kind, _, way = above
+        style, key, child = entry
+        again = way is not None and above_kind in _AGAIN and (type(key) is str or type(key) is int)
+        size = SIZES[kind](child) if kind in SIZES else 0
+        further = (*way, (style, key)) if again and way is not None else None
+        return containers.written(prefix, style, key), below, less(depth, kind, style), kind, size, further
 
     def _spent(self, root: Root, entries: int) -> bool:
         root.left -= entries
@@ -198,9 +221,9 @@ class Walk:
         path = root.path
         place = 0
         first = path[0] - (len(path) > 1)
-        levels: List[Level] = [(root.prefix, islice(entries, first, None), root.depth)]
+        levels: List[Level] = [(root.prefix, islice(entries, first, None), root.depth, _ROOT, 0, ())]
         while place < len(path) - 1:
-            prefix, entries, depth = levels[-1]
+            entries = levels[-1][1]
             place += 1
             style, key, child = next(entries, (SKIPPED, 1, None))
             kind = self._kinds.of(child)
@@ -211,22 +234,39 @@ class Walk:
                 del path[place:]
                 break
             self.visited.add(id(child))
-            levels.append((containers.written(prefix, style, key), below, less(depth, kind, style)))
+            levels.append(self._level(levels[-1], (style, key, child), kind, below))
         return levels
 
-    def _note(self, tensor: Any, kind: int, style: int, name: str, root: Root) -> None:
+    def _note(self, tensor: Any, kind: int, style: int, name: str, root: Root, levels: List[Level]) -> None:
         category = OTHER
         if kind == LEARNED or style == containers.PARAMETER:
             category = PARAMETER
         elif style == containers.BUFFER:
             category = BUFFER
-        elif (root.local or root.script) and self._is_leaf(tensor):
+        elif (root.local or root.script) and _is_near(levels) and self._is_leaf(tensor):
             category = INPUT
+        if root.again is not None and self.revisit is not None and category not in (PARAMETER, BUFFER):
+            self._note_container(root, levels)
         if kind == WRAPPER:
             for way, part, role in self._wrappers.parts(tensor, name, category, root.suffix):
                 self._enter(part, way, role, root)
         else:
             self._enter(tensor, name + root.suffix, category, root)
+            if self.direct is not None and len(levels) == 1:
+                self._note_direct(tensor, labels.clip(name + root.suffix))
+
+    def _note_direct(self, tensor: Any, name: str) -> None:
+        tracked = self._context.track(tensor)
+        if tracked is not None and self.direct is not None:
+            self.direct[tracked.id] = with_name(self.direct.get(tracked.id, ""), name)
+
+    def _note_container(self, root: Root, levels: List[Level]) -> None:
+        """Remember the list, deque or dictionary that the tensor lies in, or the pair in it."""
+        at = levels[-1]
+        if len(levels) > 2 and at[4] <= SMALL and at[3] in (TUPLE, LIST, DICT) and levels[-2][3] in _LONG:
+            at = levels[-2]
+        if at[3] in _LONG and at[5] is not None and root.again is not None and self.revisit is not None:
+            self.revisit.note(root.where, root.again, at[5], at[0])
 
     def _enter(self, tensor: Any, name: str, category: int, root: Root) -> None:
         context = self._context
@@ -236,12 +276,22 @@ class Walk:
         if root.spare and (context.names.get(tracked.id) or (self.partial and tracked.names)):
             return
         if category == INPUT:
-            old = tracked.id <= context.census.first if root.script else context.clock() - tracked.born >= YOUNG
+            old = context.clock() - tracked.born >= YOUNG or (root.script and tracked.id <= context.census.first)
             category = OTHER if old else INPUT
         name = labels.clip(name)
         context.note(tracked, name, category)
         if self.found is not None:
             self.found.append((tracked, name, category))
+
+
+_ROOT = -1
+_LONG = (LIST, DEQUE, DICT)
+_AGAIN = (_ROOT, OBJECT, MODULE, DICT, LIST, TUPLE)  # what leads on by a key that can be followed again
+
+
+def _is_near(levels: List[Level]) -> bool:
+    """Whether what is looked at is in a variable itself, or one of a few in a container in one."""
+    return len(levels) == 1 or (len(levels) == 2 and 0 < levels[1][4] <= FEW)
 
 
 def less(depth: int, kind: int, style: int) -> int:

@@ -187,8 +187,7 @@ class Workshop:
         began = time.monotonic()
         yield from sampler.take_newest()
         born = sampler.census.last > last
-        if born:
-            yield from sampler.run_direct()
+        yield from sampler.run_direct()
         yield from sampler.readings.read_fresh(MOST_AGAIN)
         if born or named:
             yield from sampler.run_recent(named)

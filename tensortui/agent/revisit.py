@@ -1,0 +1,209 @@
+"""Containers that hold tensors, looked at again with each sample: what is appended or taken out is called rightly soon.
+
+A pass over everything comes by only once in a while. It notes here by which way it came to the lists, deques and
+dictionaries that hold tensors; by that way they are found again, without a reference to them.
+"""
+
+import collections
+from itertools import islice
+from typing import Any, Callable, Dict, Iterator, Optional, Set, Tuple
+
+from tensortui.agent import containers, labels
+from tensortui.agent.census import SEPARATOR, Census, Tracked, Work
+from tensortui.agent.containers import DEQUE, DICT, LIST, MODULE, OBJECT, TENSOR, TUPLE, WRAPPER, Entry, Kinds
+from tensortui.agent.guard import Alone, DisturbedError
+
+MOST_VISITS = 100  # containers that are known
+ENTRIES = 1_500  # that are looked at with one sample
+WHOLE = 256  # entries of a container that are looked at each time; of a longer one its end, and a part in turn
+END = 64
+SMALL = 8  # entries of a container within one of these: a pair, say
+MOST_KEYS = 1_000
+CALM, MOST_CALM = 3, 30.0  # looks without a change, and seconds for which one is left alone then at most
+
+Way = Tuple[Tuple[int, Any], ...]  # style and key of each step from the root
+Opened = Optional[Tuple[Any, str]]  # what the way leads to, and what follows its name
+Opener = Callable[[Way, Kinds], Opened]
+
+
+class Visit:
+    """One container: how to come to it, and which tensors were last found in it."""
+
+    __slots__ = ("calm", "cursor", "due", "ids", "open", "prefix", "way")
+
+    def __init__(self, opener: Opener, way: Way, prefix: str) -> None:
+        """Start with nothing seen."""
+        self.open = opener
+        self.way = way
+        self.prefix = prefix
+        self.ids: Set[int] = set()
+        self.cursor = 0
+        self.calm = 0
+        self.due = 0.0
+
+
+class Revisit:
+    """The containers that are known, and the work that a sample does with them."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """Start with none."""
+        self._clock = clock
+        self._visits: Dict[Tuple[Any, Way], Visit] = {}
+
+    def note(self, where: Any, opener: Opener, way: Way, prefix: str) -> None:
+        """Remember the container at the end of a way from the root `where`."""
+        if (where, way) not in self._visits and len(self._visits) < MOST_VISITS:
+            self._visits[where, way] = Visit(opener, way, prefix)
+
+    def run(self, census: Census, kinds: Kinds, again: Callable[[Tracked], None]) -> Work:
+        """Look at them and call the tensors in them by where they are now; `again` is told whose row has changed."""
+        now = self._clock()
+        left = ENTRIES
+        for key, visit in list(self._visits.items()):
+            if visit.due > now:
+                continue
+            if left <= 0:
+                return
+            del self._visits[key]  # to the end, where it still is there
+            with Alone():
+                try:
+                    looked = _look(visit, census, kinds, again)
+                except (DisturbedError, RuntimeError):  # the frame went on, the container was changed
+                    looked = 1
+            if looked is not None:
+                self._visits[key] = visit
+                left -= looked
+                visit.due = now + (min(2.0 ** (visit.calm - CALM), MOST_CALM) if visit.calm > CALM else 0.0)
+            yield
+
+
+def _look(visit: Visit, census: Census, kinds: Kinds, again: Callable[[Tracked], None]) -> Optional[int]:
+    """Look at one; return how many entries that were, or None where there is no such container any more."""
+    found = visit.open(visit.way, kinds)
+    if found is None:
+        return None
+    thing, suffix = found
+    kind = kinds.of(thing)
+    if kind not in (LIST, DEQUE, DICT):
+        return None
+    size = SIZES[kind](thing)
+    seen: Set[int] = set()
+    changed = False
+    count = 0
+    for name, tensor in _tensors(_part(thing, kind, size, visit), visit.prefix, kinds):
+        count += 1
+        tracked = census.find(tensor)
+        if tracked is not None:
+            seen.add(tracked.id)
+            changed |= _call(tracked, visit.prefix, name + suffix, again)
+    if size <= WHOLE:
+        for number in visit.ids - seen:
+            gone = census.by_id.get(number)
+            if gone is not None:
+                changed |= _call(gone, visit.prefix, "", again)
+    changed |= seen != visit.ids
+    visit.ids = seen
+    visit.calm = 0 if changed else visit.calm + 1
+    return count + 1
+
+
+SIZES: Dict[int, Callable[[Any], int]] = {
+    LIST: list.__len__,
+    DICT: dict.__len__,
+    TUPLE: tuple.__len__,
+    DEQUE: collections.deque.__len__,
+}
+
+
+def _part(thing: Any, kind: int, size: int, visit: Visit) -> Iterator[Entry]:
+    """Yield the entries that are due: all, or those at the end and some of the others."""
+    if kind == DICT:
+        if size <= WHOLE:
+            yield from containers.items(thing)
+        else:  # the newest are the last; none of the others changes its key
+            for key, value in islice(reversed(dict.items(thing)), END):
+                yield containers.ITEM, key, value
+        return
+    base: Any = list if kind == LIST else collections.deque
+    if size <= WHOLE:
+        yield from zip_items(range(size), base.__iter__(thing))
+        return
+    yield from zip_items(range(size - 1, size - 1 - END, -1), base.__reversed__(thing))
+    start = visit.cursor if visit.cursor < size else 0
+    visit.cursor = start + WHOLE
+    middle = islice(base.__iter__(thing), start, start + WHOLE)
+    yield from zip_items(range(start, min(start + WHOLE, size)), middle)
+
+
+def zip_items(places: Any, things: Iterator[Any]) -> Iterator[Entry]:
+    """Yield entries for elements at `places`."""
+    for place, thing in zip(places, things):
+        yield containers.ITEM, place, thing
+
+
+def _tensors(entries: Iterator[Entry], prefix: str, kinds: Kinds) -> Iterator[Tuple[str, Any]]:
+    for style, key, child in entries:
+        kind = kinds.of(child)
+        if TENSOR <= kind < WRAPPER:
+            yield containers.written(prefix, style, key), child
+        elif kind in (TUPLE, LIST, DICT):
+            below = containers.children(child, kind, kinds)
+            name = containers.written(prefix, style, key) if below is not None else ""
+            for inner, label, tensor in islice(below, SMALL) if below is not None else ():
+                if TENSOR <= kinds.of(tensor) < WRAPPER:
+                    yield containers.written(name, inner, label), tensor
+
+
+def _call(tracked: Tracked, prefix: str, name: str, again: Callable[[Tracked], None]) -> bool:
+    """Call a tensor `name`, "" for no longer so, instead of what it was called within the container before."""
+    old = tracked.names.split(SEPARATOR) if tracked.names else []
+    stem = prefix + "["
+    names = [one for one in old if not one.startswith(stem)]
+    if name:
+        names.append(labels.clip(name))
+    joined = SEPARATOR.join(names)
+    if joined == tracked.names or (name and name in old):
+        return False
+    tracked.names = joined
+    if tracked.row is not None:
+        again(tracked)
+    return True
+
+
+def descend(thing: Any, way: Way, kinds: Kinds) -> Any:
+    """Return what a way leads to from `thing`, None where it leads nowhere."""
+    for style, key in way:
+        kind = kinds.of(thing)
+        if kind in (OBJECT, MODULE):
+            thing = _attribute(thing, style, key, kinds)
+        elif kind == DICT:
+            thing = _entry(thing, key)
+        elif kind in (LIST, TUPLE) and type(key) is int:
+            base: Any = list if kind == LIST else tuple
+            thing = base.__getitem__(thing, key) if 0 <= key < base.__len__(thing) else None
+        else:
+            return None
+        if thing is None:
+            return None
+    return thing
+
+
+def _attribute(thing: Any, style: int, key: Any, kinds: Kinds) -> Any:
+    if not kinds.may_open(thing):
+        return None
+    space = containers.instance_dict(thing)
+    if style == containers.SUBMODULE:
+        space = space.get("_modules") if space is not None else None
+        return _entry(space, key) if space is not None and containers.is_dict(space) else None
+    held = _entry(space, key) if space is not None else None
+    return (
+        held if held is not None else next((value for _, name, value in containers.slots(thing) if name == key), None)
+    )
+
+
+def _entry(thing: Any, key: Any) -> Any:
+    """Return an entry of a dictionary; by comparing, since a lookup may ask keys of the program's own classes."""
+    for one, value in islice(dict.items(thing), MOST_KEYS):
+        if type(one) is type(key) and one == key:
+            return value
+    return None
