@@ -51,6 +51,11 @@ def _rate(value: float | None) -> str:
     return f"{value:.2f}" if abs(value) < 100 else format_number(round(value), 8)
 
 
+def _tensors(rate: float) -> str:
+    shown = f"{rate:.3g}"
+    return f"{shown} tensor" if shown == "1" else f"{shown} tensors"
+
+
 def more_tensors(row: Grown) -> int:
     """How many tensors more there are than at first."""
     return row.now.tensors - row.start.tensors
@@ -161,10 +166,10 @@ def detail(row: Grown, finding: Finding | None, tensor: Tensor | None, glyphs: G
         ("   at first ", "$dim"),
         (f"{tensors_text(start.tensors)}, {format_bytes(start.bytes)}", ""),
         ("\ngrows    ", "$dim"),
-        (f"{row.count_per_second:.3g} tensors/s, {format_bytes(round(row.bytes_per_second))}/s", ""),
+        (f"{_tensors(row.count_per_second)}/s, {format_bytes(round(row.bytes_per_second))}/s", ""),
     ]
     if row.count_per_step is not None and row.bytes_per_step is not None:
-        step = f"{row.count_per_step:.3g} tensors, {format_bytes(round(row.bytes_per_step))}"
+        step = f"{_tensors(row.count_per_step)}, {format_bytes(round(row.bytes_per_step))}"
         pieces += [("   with each step ", "$dim"), (step, "")]
     curve = glyphs.curve(row.trend, LONG_TREND)
     pieces += [("\ntrend    ", "$dim"), (curve, "$bar"), (f"  {_ends(row)}", "$dim")]

@@ -10,16 +10,17 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from tensortui.errors import TensortuiError
+from tensortui.model import Graph
 from tensortui.ui.feed import Feed
 from tensortui.ui.reading import PAUSES, SMALL
 
 
 class Count(NamedTuple):
-    """The nodes at one moment. `cut`: there are more than are ever read."""
+    """The nodes at one moment; without `whole` there are more, which could not be read, or are never."""
 
     at: float
     nodes: int
-    cut: bool
+    whole: bool
 
 
 class NodeCount:
@@ -35,15 +36,15 @@ class NodeCount:
         self._clock = clock
 
     async def count(self) -> None:
-        """Count now. The step under way has a graph too, so small ones are counted a few times, and the least is it."""
+        """Count now."""
         if self.busy:
             return
         self.busy = True
         try:
             self.problem = ""
-            least = await self._least()
-            if least is not None:
-                self.first, self.last = self.first or least, least
+            count = await self._read()
+            if count is not None:
+                self.first, self.last = self.first or count, count
         except TensortuiError as error:
             self.problem = error.cause
         except OSError as error:
@@ -51,7 +52,8 @@ class NodeCount:
         finally:
             self.busy = False
 
-    async def _least(self) -> Count | None:
+    async def _read(self) -> Count | None:
+        """The least of a few readings, since the step under way has a graph too; the most of those that broke off."""
         source = self.feed.source
         if "graph" in source.missing:
             self.problem = source.missing["graph"]
@@ -59,15 +61,22 @@ class NodeCount:
         if self.feed.ended is not None:
             self.problem = f"the source has ended: {self.feed.ended.reason}"
             return None
-        graph = await source.graph(None)
+        graphs = [await source.graph(None)]
         for pause in PAUSES:
-            if len(graph.nodes) > SMALL or (graph.reasons and not graph.nodes):
+            if len(graphs[-1].nodes) > SMALL:
                 break
             await asyncio.sleep(pause)
-            again = await source.graph(None)
-            if len(again.nodes) < len(graph.nodes) and not again.cut:
-                graph = again
-        if graph.cut and not graph.nodes:
-            self.problem = ". ".join(graph.reasons) or "no backward left time for it"
-            return None
-        return Count(self._clock(), len(graph.nodes), graph.cut)
+            graphs.append(await source.graph(None))
+        whole = [len(graph.nodes) for graph in graphs if _is_whole(graph)]
+        if whole:
+            return Count(self._clock(), min(whole), True)
+        most = max(graphs, key=lambda graph: len(graph.nodes))
+        if most.nodes:
+            return Count(self._clock(), len(most.nodes), False)
+        self.problem = ". ".join(most.reasons) or "a backward was running at each try"
+        return None
+
+
+def _is_whole(graph: Graph) -> bool:
+    """Whether all was read: the program may free a part meanwhile, and very large graphs are read in part."""
+    return not graph.cut and not any(node.cut for node in graph.nodes)

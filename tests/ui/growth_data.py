@@ -64,10 +64,11 @@ def growth_screen(it: Driven) -> GrowthScreen:
 class Counted(Played):
     """A source whose graph has so many nodes, one of `sizes` at each reading."""
 
-    def __init__(self, *updates: Sample, sizes: list[int], cut: bool = False) -> None:
+    def __init__(self, *updates: Sample, sizes: list[int], torn: bool = False) -> None:
         super().__init__(*updates)
-        self.sizes, self.cut = sizes, cut
+        self.sizes, self.torn = sizes, torn
 
     async def graph(self, roots: object = None) -> Graph:
         size = self.sizes.pop(0) if len(self.sizes) > 1 else self.sizes[0]
-        return Graph((1,), tuple(GraphNode(at, "AddBackward0", (at + 1,), None, ()) for at in range(size)), self.cut)
+        nodes = [GraphNode(at, "AddBackward0", (at + 1,), None, ()) for at in range(size)]
+        return Graph((1,), (*nodes[:-1], replace(nodes[-1], cut=self.torn)))

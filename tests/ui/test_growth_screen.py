@@ -65,7 +65,7 @@ async def test_a_leak_comes_first_and_says_all_that_is_known_of_it() -> None:
         told = text_of(it, "#detail")
         assert told.startswith("trainer.outputs[*]  (16, 64) f32 cuda:0  · other   held by trainer.outputs\n")
         assert "now      40 tensors, 160.00 KiB   at first 0 tensors, 0 B" in told
-        assert "1 tensors/s, 4.00 KiB/s   with each step 0.5 tensors, 2.00 KiB" in told
+        assert "1 tensor/s, 4.00 KiB/s   with each step 0.5 tensors, 2.00 KiB" in told
         assert "▲! finding  Find what still refers to the old ones" in told
         assert "youngest trainer.outputs[40]" in told
         await it.press("G")
@@ -192,6 +192,16 @@ async def test_the_nodes_of_the_graphs_are_counted_when_asked_for() -> None:
         await it.press("1", "7")
         await it.pilot.pause()
         assert "+30 in 60 s" in text_of(it, "#nodes")
+
+
+async def test_of_graphs_that_change_while_they_are_read_most_is_the_least_there_is() -> None:
+    source = Counted(training(), sizes=[20, 50, 30, 40, 80, 60], torn=True)
+    async with driven(source=source) as it:
+        await it.until(lambda: it.app.feed is not None and it.app.feed.judged is not None)
+        await it.press("7", "r")
+        await it.until(lambda: "at least 50 at 09:20:00 UTC " in text_of(it, "#nodes"))
+        await it.press("r")
+        await it.until(lambda: "at least 80 at 09:20:00 UTC: about +30 in 0.0 s" in text_of(it, "#nodes"))
 
 
 async def test_graphs_that_cannot_be_counted_say_why() -> None:

@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from tensortui.ui.app import TensortuiApp
 
 KEYS = (
-    ("enter", "go to the youngest"),
-    ("m", "mark this moment"),
+    ("enter", "youngest"),
+    ("m", "mark"),
     ("a", "since when"),
     ("h", "holders"),
     ("s", "sort"),
+    ("r", "count nodes"),
     ("q", "quit"),
-    ("r", "count graph nodes"),
     ("1", "tensors"),
     ("?", "help"),
 )
@@ -201,10 +201,9 @@ class GrowthScreen(Screen[int | None]):
         if nodes.last is nodes.first:
             return [*pieces, ("   r counts them again", "$dim")]
         more = nodes.last.nodes - nodes.first.nodes
+        about = "" if nodes.first.whole and nodes.last.whole else "about "
+        said = f"{about}{more:+,}" if more else "as many"
         pieces.append((f", {_count_text(nodes.last)}: ", ""))
-        if nodes.last.cut:
-            return [*pieces, ("more than are ever read", "bold $warning")]
-        said = f"{more:+,}" if more else "as many"
         return [
             *pieces,
             (f"{said} in {format_age(nodes.last.at - nodes.first.at)}", "bold $warning" if more > 0 else ""),
@@ -270,5 +269,5 @@ def _clock_text(at: float) -> str:
 
 
 def _count_text(count: Count) -> str:
-    more = " and more" if count.cut else ""
-    return f"{count.nodes:,}{more} at {_clock_text(count.at)}"
+    least = "" if count.whole else "at least "
+    return f"{least}{count.nodes:,} at {_clock_text(count.at)}"
