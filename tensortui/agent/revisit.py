@@ -23,7 +23,7 @@ CALM, MOST_CALM = 3, 30.0  # looks without a change, and seconds for which one i
 
 Way = Tuple[Tuple[int, Any], ...]  # style and key of each step from the root
 Opened = Optional[Tuple[Any, str]]  # what the way leads to, and what follows its name
-Opener = Callable[[Way, Kinds], Opened]
+Opener = Callable[[Way, "Kinds"], Opened]  # quoted: typing would keep the class
 
 
 class Visit:
