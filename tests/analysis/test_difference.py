@@ -137,6 +137,17 @@ def test_views_count_no_bytes_of_their_own():
     assert [(group.kind.name, group.change) for group in found.groups] == [("rows[*]", (4, 0, 0))]
 
 
+def test_a_storage_counts_with_what_its_category_comes_from_and_no_view():
+    whole, weight = record(1, 1, "flat", 8, "other"), record(2, 1, "weight", 4, "parameter", view=True)
+    repeated = record(3, 1, "many", 99, "parameter", view=True)
+    storage = [Storage(1, "cpu", 64, 32)]
+    found = difference(saved([], []), saved([whole, weight], storage))
+    assert {kind.name: change for kind, change in changes(found).items()} == {"flat": (1, 0, 0), "weight": (1, 1, 32)}
+    whole = record(1, 1, "flat", 8, "parameter")
+    found = difference(saved([], []), saved([repeated, whole], storage))
+    assert {kind.name: change for kind, change in changes(found).items()} == {"flat": (1, 1, 32), "many": (1, 0, 0)}
+
+
 def test_what_cannot_all_be_shown_leaves_out_the_middle():
     sizes = [5, 4, 3, 2, 1, 0, 0, 1, 2]
     before = [record(at, at, f"a{chr(97 + at)}", 1, "other") for at in (7, 8)]
