@@ -1,0 +1,168 @@
+"""What comes and goes between two passes over everything: the names that each sample puts right."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from tensortui.agent.census import SEPARATOR, with_variables
+from tensortui.wire.messages import INPUT, OTHER
+
+PROGRAM = """
+import collections, sys, torch
+TOUCHED = []
+class Trainer: pass
+class LoudList(list):
+    def __iter__(self): TOUCHED.append("iter"); return list.__iter__(self)
+    def __len__(self): TOUCHED.append("len"); return list.__len__(self)
+    def __getitem__(self, at): TOUCHED.append("getitem"); return list.__getitem__(self, at)
+    __reversed__ = __iter__
+class LoudKey:
+    def __hash__(self): TOUCHED.append("hash"); return hash("logs")
+    def __eq__(self, other): TOUCHED.append("eq"); return self is other
+trainer = Trainer()
+trainer.outputs = [torch.zeros(2)]
+trainer.loud = LoudList([torch.zeros(2)])
+trainer.logs = {LoudKey(): 1, "logs": [torch.zeros(2)]}
+window = collections.deque(torch.zeros(2) for _ in range(20))
+many = [torch.zeros(1) for _ in range(600)]
+pairs = [(torch.zeros(1), torch.zeros(1))]
+history = {"logits": [torch.zeros(2)]}
+del TOUCHED[:]
+def step(line): exec(line, globals())
+START_AGENT
+print("READY", flush=True)
+for line in sys.stdin:
+    step(line)
+    print("DONE", flush=True)
+"""
+
+
+@pytest.fixture
+def watched(program: Any, connect: Any) -> tuple[Any, Any]:
+    """The program, all looked through once, and a viewer; a pass over everything costs more than it will get."""
+    process, path = program(PROGRAM, budget=0.02)
+    client = connect(path)
+    client.refresh()
+    client.send({"t": "subscribe", "interval": 0.1})
+    client.until("sample")
+    return process, client
+
+
+def after(process: Any, client: Any, line: str) -> list[list[str]]:
+    """Have the program run a line; return the names of each tensor in a sample that was begun after that."""
+    process.stdin.write(line + "\n")
+    process.stdin.flush()
+    assert process.stdout.readline() == "DONE\n", process.stderr.read()
+    for _ in range(3):
+        client.until("sample")
+    return [row["names"] for row in client.tables["tensors"].values()]
+
+
+def places(names: list[list[str]], stem: str) -> list[int]:
+    """The indices under which tensors are called `stem`[index], in order."""
+    found = [re.fullmatch(re.escape(stem) + r"\[(\d+)\]", one) for each in names for one in each]
+    return sorted(int(match[1]) for match in found if match)
+
+
+@pytest.mark.parametrize(
+    ("line", "stem"),
+    [
+        ("trainer.outputs.append(torch.zeros(2))", "trainer.outputs"),
+        ("trainer.loud.append(torch.zeros(2))", "trainer.loud"),
+        ("history['logits'].append(torch.zeros(2))", "history['logits']"),
+    ],
+)
+def test_what_a_list_is_given_is_called_by_its_place(watched: Any, line: str, stem: str) -> None:
+    process, client = watched
+    for count in range(2, 6):
+        assert places(after(process, client, line), stem) == list(range(count))
+
+
+def test_a_pair_in_a_list_too(watched: Any) -> None:
+    process, client = watched
+    names = after(process, client, "pairs.append((torch.zeros(1), torch.zeros(1)))")
+    assert ["pairs[1][0]"] in names
+    assert ["pairs[1][1]"] in names
+
+
+def test_places_move_when_the_first_goes(watched: Any) -> None:
+    process, client = watched
+    for _ in range(3):
+        names = after(process, client, "window.append(torch.zeros(2)); gone = window.popleft()")
+        assert places(names, "window") == list(range(20))
+        assert ["gone"] in names
+
+
+def test_the_end_of_a_long_list_is_looked_at_each_time_and_the_rest_in_turn(watched: Any) -> None:
+    process, client = watched
+    assert places(after(process, client, "many.append(torch.zeros(1))"), "many") == list(range(601))
+    after(process, client, "del many[0]")
+    for _ in range(10):
+        client.until("sample")
+    names = [row["names"] for row in client.tables["tensors"].values()]
+    assert places(names, "many") == list(range(600))
+
+
+def test_a_variable_names_what_it_holds_now(watched: Any) -> None:
+    process, client = watched
+    names = after(process, client, "loss = torch.zeros(7); kept = [loss]")
+    assert [one for each in names for one in each if one == "loss"] == ["loss"]
+    for _ in range(4):
+        names = after(process, client, "loss = torch.zeros(7); kept.append(loss)")
+        count = Counter(one for each in names for one in each)
+        assert count["loss"] == 1
+        assert not [name for name, number in count.items() if number > 1]
+
+
+def soon(client: Any, name: str) -> dict[str, Any]:
+    """The row of the tensor that has `name`: a container that is new is found with one of the next samples."""
+    for _ in range(100):
+        if any(name in row["names"] for row in client.tables["tensors"].values()):
+            break
+        client.until("sample")
+    row: dict[str, Any] = client.named(name)
+    return row
+
+
+def test_an_input_is_what_a_variable_holds_not_what_a_list_collects(watched: Any) -> None:
+    process, client = watched
+    after(process, client, "batch = torch.zeros(3); both = {'x': torch.zeros(4), 'y': torch.zeros(5)}")
+    assert client.named("batch")["category"] == INPUT
+    assert soon(client, "both['x']")["category"] == INPUT
+    after(process, client, "history['logits'].append(torch.zeros(2))")
+    assert client.named("history['logits'][1]")["category"] == OTHER
+    after(process, client, "old = [batch, *map(torch.zeros, range(20))]; del batch")
+    assert soon(client, "old[0]")["category"] == OTHER
+
+
+def test_no_code_of_the_program_runs(watched: Any) -> None:
+    process, client = watched
+    for _ in range(3):
+        after(process, client, "trainer.loud.append(torch.zeros(2)); trainer.logs['logs'].append(torch.zeros(2))")
+    process.stdin.write("print(sorted(set(TOUCHED) - {'hash', 'eq'}), len(TOUCHED))\n")
+    process.stdin.flush()
+    # The lookups of the lines themselves compare keys: one each, at most.
+    kinds, _, count = process.stdout.readline().rpartition(" ")
+    assert kinds == "[]"
+    assert int(count) <= 3
+
+
+@pytest.mark.parametrize(
+    ("known", "before", "now", "expected"),
+    [
+        ("loss @ f() a.py:3", "loss @ f() a.py:3", "", ""),
+        ("loss @ f() a.py:3|kept[0]", "loss @ f() a.py:3", "", "kept[0]"),
+        ("loss @ f() a.py:3", "loss @ f() a.py:3", "loss @ f() a.py:9", "loss @ f() a.py:9"),
+        ("model.w @ f() a.py:3|w @ f() a.py:3", "", "w @ f() a.py:4", "model.w @ f() a.py:3|w @ f() a.py:4"),
+        ("kept[0]", "", "x", "x|kept[0]"),
+        ("kept[0]", "", "x @ f() a.py:1", "kept[0]|x @ f() a.py:1"),
+    ],
+)
+def test_names_of_variables_keep_their_places(known: str, before: str, now: str, expected: str) -> None:
+    joined = (one.replace("|", SEPARATOR) for one in (known, before, now, expected))
+    *given, wanted = joined
+    assert with_variables(*given) == wanted
