@@ -71,6 +71,8 @@ class Reading:
         graph = await self._ask()
         self.read_at = self._clock()
         self._graph = graph
+        if graph.nodes or not graph.reasons:
+            self._feed.keep(graph)
         self._root = self._find_root(graph)
         sample = self._feed.sample
         assert sample is not None

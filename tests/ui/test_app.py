@@ -128,7 +128,7 @@ async def test_the_status_counts_findings_and_their_screen_leads_to_the_tensor()
         it.screen.set_filter("category:gradient")
         await it.press("6")
         assert isinstance(it.app.screen, FindingsScreen)
-        told = str(it.app.screen.query_one("#detail", Static).content)
+        told = str(it.app.screen.query_one("#told", Static).content)
         assert "row @ step() train.py:47 keeps 64.00 MiB alive for 16.00 KiB" in told and "clone()" in told
         await it.press("1", "6", "escape", "6", "enter")
         await it.until(lambda: isinstance(it.app.screen, TensorsScreen))
@@ -141,7 +141,7 @@ async def test_no_findings_says_what_was_not_looked_at() -> None:
         assert "costs the program 0.3 %" in it.status()
         await it.press("6")
         said = str(it.app.screen.query_one("#none", Static).content)
-        assert said.startswith("no findings\n") and "not the autograd graphs" in said and "snapshot PID --graph" in said
+        assert said.startswith("no findings\n") and "not the autograd graphs" in said and "r reads them" in said
 
 
 async def test_no_key_waits_for_a_large_table_to_be_arranged() -> None:

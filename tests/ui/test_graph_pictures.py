@@ -34,6 +34,9 @@ def graph_of(tid: int, *keys: str) -> Any:
         await pilot.press("3")
         while not isinstance(app.screen, GraphScreen) or app.screen.reading.under_way:
             await pilot.pause(0.01)
+        while app.feed is None or app.feed.judged is None:  # what was read is looked through
+            await pilot.pause(0.01)
+        app.screen.tick()
         await pilot.pause()
         await pilot.press(*keys)
         await pilot.pause()

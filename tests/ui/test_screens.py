@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from graph_data import WithGraph, training_graph
 from textual.pilot import Pilot
 from textual.widgets import Input, OptionList, Static
 from ui_data import NOW, Played, after, many, processes, tensor, training
@@ -15,6 +16,7 @@ from tensortui.errors import TensortuiError
 from tensortui.model import LIVE, Coverage, Ended, Sample
 from tensortui.ui.app import Picker, TensortuiApp
 from tensortui.ui.screens.failed import FailedScreen
+from tensortui.ui.screens.findings import FindingsScreen
 from tensortui.ui.screens.picker import PickerScreen
 from tensortui.ui.screens.tensors import TensorsScreen
 
@@ -177,6 +179,24 @@ def test_attach_failed(snap_compare: Any) -> None:
 @THEMES
 def test_findings(snap_compare: Any, size: tuple[int, int], light: bool) -> None:
     assert snap_compare(app_for(training(), light=light), terminal_size=size, run_before=ready("6"))
+
+
+@SIZES
+def test_findings_of_a_graph(snap_compare: Any, size: tuple[int, int]) -> None:
+    sample, graph, _ = training_graph()
+
+    async def connect() -> Played:
+        return WithGraph(sample, graph=graph)
+
+    async def read(pilot: Pilot[None]) -> None:
+        app = pilot.app
+        assert isinstance(app, TensortuiApp) and app.feed is not None and isinstance(app.screen, FindingsScreen)
+        while app.feed.graph is None or app.feed.judged is None:
+            await pilot.pause(0.01)
+        app.screen.tick()
+
+    app = TensortuiApp(connect, ascii_only=False, clock=lambda: NOW + 0.4)
+    assert snap_compare(app, terminal_size=size, run_before=ready("6", "r", then=read))
 
 
 def test_no_findings(snap_compare: Any) -> None:

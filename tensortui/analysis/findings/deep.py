@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from tensortui.analysis.findings.finding import Finding, GraphFacts, label
 from tensortui.analysis.findings.kept import sums, updates
 from tensortui.analysis.graph import Reach, is_leaf
+from tensortui.analysis.grouping import without_line
 from tensortui.analysis.text import safe
 from tensortui.analysis.units import format_count
 
@@ -40,7 +41,7 @@ def deep_graphs(facts: GraphFacts) -> Iterator[Finding]:
             (),
             {"depth": depth, "nodes": len(nodes), "updates": seen or None, "cut": facts.graph.cut},
             CARRIED if lasting else LONG,
-            0,
+            about=(without_line(who),),
         )
 
 

@@ -25,7 +25,8 @@ class Finding:
     """One thing worth telling. `evidence` holds plain values: numbers, strings, lists of them.
 
     `size` is in bytes, and orders findings of one severity. `stands_for` is how many there are of what it tells: one
-    finding stands for all that are not told one by one.
+    finding stands for all that are not told one by one. `about` says in words what it is about, where its tensors are
+    others with each step.
     """
 
     kind: str
@@ -37,6 +38,12 @@ class Finding:
     advice: str = ""
     size: int = 0
     stands_for: int = 1
+    about: tuple[str, ...] = ()
+
+    @property
+    def subject(self) -> tuple[object, ...]:
+        """What makes it the same finding as one of another sample: its kind, and what it is about."""
+        return (self.kind, self.stands_for > 1, self.about or (self.tensors, self.storages))
 
 
 @dataclass(frozen=True)

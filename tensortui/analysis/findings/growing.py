@@ -10,6 +10,7 @@ from tensortui.analysis.text import safe
 from tensortui.analysis.units import format_bytes
 
 _SAVED = "saved"
+OUTLIVES = "Use loss.detach() or loss.item() where a result of a step outlives it."
 KEEP = "Find what still refers to the old ones; keep numbers, not tensors."
 
 
@@ -20,15 +21,15 @@ def growth(facts: Facts) -> Iterator[Finding]:
     nameless = [grown for grown in others if not grown.kind.name]
     for grown in others:
         if grown.kind.name:
-            yield _finding(facts, safe(grown.kind.name), [grown], KEEP)
+            yield _finding(facts, safe(grown.kind.name), [grown], KEEP, grown.kind.name)
     if saved:
         what = f"what the autograd graph saved, in {len(saved)} groups,"
-        yield _finding(facts, what, saved, "Use loss.detach() or loss.item() where a result of a step outlives it.")
+        yield _finding(facts, what, saved, OUTLIVES, "saved")
     if nameless:
-        yield _finding(facts, f"the number of tensors without a name, in {len(nameless)} groups,", nameless, KEEP)
+        yield _finding(facts, f"the number of tensors without a name, in {len(nameless)} groups,", nameless, KEEP, "")
 
 
-def _finding(facts: Facts, what: str, groups: Sequence[Grown], advice: str) -> Finding:
+def _finding(facts: Facts, what: str, groups: Sequence[Grown], advice: str, about: str) -> Finding:
     count = sum(grown.count - grown.count_before for grown in groups)
     size = sum(grown.bytes - grown.bytes_before for grown in groups)
     seconds, steps = groups[0].seconds, groups[0].steps
@@ -52,4 +53,5 @@ def _finding(facts: Facts, what: str, groups: Sequence[Grown], advice: str) -> F
         },
         advice,
         size,
+        about=(about,),
     )

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from tensortui.analysis.findings.finding import Finding, GraphFacts, label
 from tensortui.analysis.graph import Reach, is_leaf, is_parameter
-from tensortui.analysis.grouping import holder_of
+from tensortui.analysis.grouping import holder_of, without_line
 from tensortui.analysis.text import safe
 from tensortui.analysis.units import format_bytes
 from tensortui.model import Tensor
@@ -40,8 +40,9 @@ def kept_graphs(facts: GraphFacts) -> Iterator[Finding]:
         made = [tensor for tensor in _scalars(facts, reach.nodes[root].name) if _may_be_of(tensor, root, reach)]
         owners = [tensor for tensor in made if tensor.names] or made
         one = len(owners) == 1
-        who = f"{label(owners[0]) if one else 'a sum'} sums {_least(facts)}{parts.steps} losses"
-        yield _kept(facts, [root], owners if one else [], who, parts)
+        who = label(owners[0]) if one else "a sum"
+        what = f"sums {_least(facts)}{parts.steps} losses"
+        yield _kept(facts, [root], owners if one else [], who, what, parts)
     for name in {tensor.grad_fn for tensor in facts.sample.tensors.values() if tensor.grad_fn is not None}:
         boxes: dict[str, list[Tensor]] = defaultdict(list)
         for tensor in _scalars(facts, name):
@@ -54,7 +55,7 @@ def kept_graphs(facts: GraphFacts) -> Iterator[Finding]:
             parts = _steps(reach, roots)
             if min(len(members), parts.steps) >= least:
                 parts = parts._replace(steps=min(len(members), parts.steps))
-                yield _kept(facts, roots, members, f"{safe(box)} holds {len(members)} losses", parts)
+                yield _kept(facts, roots, members, safe(box), f"holds {len(members)} losses", parts)
 
 
 def sums(facts: GraphFacts) -> Iterator[tuple[int, set[int], Parts]]:
@@ -88,7 +89,9 @@ def updates(facts: GraphFacts, nodes: Iterable[int]) -> int | None:
     return max(map(len, seen.values()), default=None)
 
 
-def _kept(facts: GraphFacts, roots: Sequence[int], owners: Sequence[Tensor], what: str, parts: Parts) -> Finding:
+def _kept(
+    facts: GraphFacts, roots: Sequence[int], owners: Sequence[Tensor], who: str, what: str, parts: Parts
+) -> Finding:
     tensors = facts.sample.tensors
     reached = _behind(facts.reach, roots)
     storages: dict[int, int] = {}
@@ -104,7 +107,7 @@ def _kept(facts: GraphFacts, roots: Sequence[int], owners: Sequence[Tensor], wha
     return Finding(
         "graph-kept",
         "warning" if lasting else "note",
-        f"{what} with their graphs: {_least(facts)}{format_bytes(size)} in {len(storages)} saved storages",
+        f"{who} {what} with their graphs: {_least(facts)}{format_bytes(size)} in {len(storages)} saved storages",
         tuple(tensor.id for tensor in owners if tensor.id in tensors),
         tuple(sorted(storages)),
         {
@@ -118,6 +121,7 @@ def _kept(facts: GraphFacts, roots: Sequence[int], owners: Sequence[Tensor], wha
         },
         LET_GO if lasting else SPENT if freed else MAY_BE_FINE,
         size,
+        about=(without_line(who),),
     )
 
 

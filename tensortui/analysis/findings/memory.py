@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tensortui.analysis.findings.finding import Facts, Finding, expression, label
+from tensortui.analysis.grouping import without_line
 from tensortui.analysis.units import format_bytes, format_share
 
 _UNREAL = {"meta", "fake", "subclass"}
@@ -40,6 +41,7 @@ def retained(facts: Facts) -> Iterator[Finding]:
             if (variable := expression(tensors[holders[0]]))
             else "Keep a clone() of the part that is needed; the rest is then freed.",
             account.bytes,
+            about=(without_line(first),) if tensors[holders[0]].names else (),
         )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from tensortui.analysis.findings.finding import Finding, GraphFacts, label
 from tensortui.analysis.graph import Reach, Save, Saves, is_parameter, known, writer
 from tensortui.analysis.graph.words import by
+from tensortui.analysis.grouping import without_line
 from tensortui.analysis.text import safe
 
 _NAMED = 5  # parameters that the evidence names
@@ -61,6 +62,7 @@ def _changed(save: Save, reach: Reach, saves: Saves) -> Finding:
         {**_evidence(save, reach), "changed_by": by(writer(save, reach, saves))},
         "Change a clone() of it, or use the operation that is not in place.",
         0 if tensor is None else tensor.bytes or 0,
+        about=(name, save.saved.name, without_line(what)),
     )
 
 
@@ -80,6 +82,7 @@ def _updated(saves: Sequence[Save], reach: Reach) -> Finding:
         {**_evidence(saves[0], reach), "nodes": nodes, "parameters": len(storages), "names": names[:_NAMED]},
         "Fine where no backward comes here any more; else let it come before the step, or detach() what is carried on.",
         sum(tensor.bytes or 0 for tensor in tensors.values() if tensor is not None),
+        about=("parameters",),
     )
 
 

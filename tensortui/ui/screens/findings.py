@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from textual import work
 from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.events import Resize
 from textual.screen import Screen
@@ -14,13 +16,10 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from tensortui.analysis.findings import Finding
-from tensortui.analysis.text import pad
-from tensortui.analysis.units import format_bytes
-from tensortui.ui.columns import dims_text, name_text
 from tensortui.ui.feed import Feed
+from tensortui.ui.finding_lines import about_graph, detail, heading, line, none
 from tensortui.ui.glyphs import Glyphs
-from tensortui.ui.lines import fit, show
-from tensortui.ui.markup import Piece, content
+from tensortui.ui.reading import Reading
 from tensortui.ui.widgets.key_line import KeyLine
 from tensortui.ui.widgets.status_line import TICK_SECONDS, StatusLine
 from tensortui.ui.widgets.tab_bar import TabBar
@@ -28,67 +27,14 @@ from tensortui.ui.widgets.tab_bar import TabBar
 if TYPE_CHECKING:
     from tensortui.ui.app import TensortuiApp
 
-KEYS = (("enter", "go to the tensor"), ("1", "tensors"), ("?", "help"), ("q", "quit"))
-STYLES = {"error": "bold $error", "warning": "bold $warning", "note": "$dim"}
-WORD = 9  # the longest severity, and its sign
-KIND = 18
-WIDE = 100
-TENSORS = 6
-NONE = """no findings
-
-the tensors and storages of the newest sample were looked through,
-not the autograd graphs behind them, which may keep memory too:
-press 3 on a tensor, or look with `tensortui snapshot PID --graph`"""
-
-
-def kind_cells(room: int) -> int:
-    """The width of the kind's column; none where the title needs the room."""
-    return KIND if room >= WIDE else 0
-
-
-def heading(room: int, glyphs: Glyphs) -> Content:
-    """The column titles."""
-    lead = len(glyphs.warn) + 1
-    return content([(f" {pad('severity', lead + WORD)}{pad('kind', kind_cells(room))}what", "$dim")])
-
-
-def line(finding: Finding, room: int, glyphs: Glyphs) -> Content:
-    """The line of one finding: its severity, its kind, its title."""
-    sign = " " * len(glyphs.warn) if finding.severity == "note" else glyphs.warn
-    kind = kind_cells(room)
-    title = fit(show(finding.title, glyphs), max(room - len(sign) - WORD - kind - 2, 10), glyphs)
-    return content(
-        [
-            (f" {sign} {pad(finding.severity, WORD)}", STYLES[finding.severity]),
-            (pad(finding.kind, kind), "$dim"),
-            (title, ""),
-        ]
-    )
-
-
-def detail(finding: Finding, feed: Feed, glyphs: Glyphs) -> Content:
-    """All that is known of one finding."""
-    pieces: list[Piece] = [
-        (f"{finding.kind}  ", "$dim"),
-        (f"{show(finding.title, glyphs)}\n", "bold $strong"),
-        (f"{show(finding.advice, glyphs)}\n", ""),
-    ]
-    for key, value in finding.evidence.items():
-        text = format_bytes(value) if "bytes" in key and isinstance(value, int) else _plain(value)
-        pieces += [(f"\n{key.replace('_', ' '):<16}", "$dim"), (show(text, glyphs), "")]
-    sample = feed.sample
-    tensors = [sample.tensors.get(tid) for tid in finding.tensors[:TENSORS]] if sample is not None else []
-    for tensor in tensors:
-        if tensor is not None:
-            pieces += [("\ntensor          ", "$dim"), (show(name_text(tensor), glyphs), "")]
-            pieces.append((f"  {dims_text(tensor.shape)}", "$dim"))
-    if len(finding.tensors) > TENSORS:
-        pieces.append((f"\n{'':<16}and {len(finding.tensors) - TENSORS} more", "$dim"))
-    return content(pieces)
-
-
-def _plain(value: object) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+KEYS = (
+    ("enter", "go to the tensor"),
+    ("r", "read the graph"),
+    (". ,", "scroll details"),
+    ("1", "tensors"),
+    ("?", "help"),
+    ("q", "quit"),
+)
 
 
 class FindingsScreen(Screen[int | None]):
@@ -98,6 +44,7 @@ class FindingsScreen(Screen[int | None]):
     DEFAULT_CSS = """
     FindingsScreen {
         layout: vertical; background: $background;
+        #graph { height: 1; text-wrap: nowrap; text-overflow: ellipsis; }
         #heading { height: 1; background: $panel; text-wrap: nowrap; }
         #list {
             height: 1fr; border: none; padding: 0; background: $surface; background-tint: $background 0%;
@@ -105,7 +52,11 @@ class FindingsScreen(Screen[int | None]):
         }
         #list > .option-list--option { padding: 0; }
         #list > .option-list--option-highlighted { background: $cursor; color: $strong; text-style: none; }
-        #detail { height: auto; min-height: 4; max-height: 50%; padding: 0 1; border-top: solid $border; }
+        #detail {
+            height: auto; min-height: 4; max-height: 50%; padding: 0 1; border-top: solid $border;
+            scrollbar-size-vertical: 1;
+        }
+        #told { height: auto; }
         #none { height: 1fr; content-align: center middle; text-align: center; display: none; color: $dim; }
     }
     FindingsScreen.-none #list, FindingsScreen.-none #heading, FindingsScreen.-none #detail { display: none; }
@@ -113,10 +64,29 @@ class FindingsScreen(Screen[int | None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "go", "Go to", show=False, id="findings.go", tooltip="show the tensor in the table"),
+        Binding("r", "read", "Read the graph", id="findings.read", tooltip="read the graph, and look through it too"),
         Binding("j", "move('down')", "Down", show=False, id="findings.down", tooltip="next finding"),
         Binding("k", "move('up')", "Up", show=False, id="findings.up", tooltip="previous finding"),
         Binding("g", "move('first')", "First", show=False, id="findings.first", tooltip="first finding"),
         Binding("G", "move('last')", "Last", show=False, id="findings.last", tooltip="last finding"),
+        Binding(
+            "ctrl+d,full_stop",
+            "scroll_details(1)",
+            "Details down",
+            show=False,
+            id="findings.details-down",
+            key_display=".",
+            tooltip="scroll the details down",
+        ),
+        Binding(
+            "ctrl+u,comma",
+            "scroll_details(-1)",
+            "Details up",
+            show=False,
+            id="findings.details-up",
+            key_display=",",
+            tooltip="scroll the details up",
+        ),
         Binding("escape", "dismiss", "Back", show=False, id="findings.back", tooltip="back to the tensors"),
     ]
 
@@ -131,15 +101,19 @@ class FindingsScreen(Screen[int | None]):
         self._status = StatusLine(feed, glyphs)
         self._tabs = TabBar("Findings")
         self._shown: Sequence[Finding] = ()
+        self._told: Finding | None = None  # whose details are shown
+        self._reading: Reading | None = None
 
     def compose(self) -> Iterator[Widget]:
         """The frame of every screen, the list, and what is known of the highlighted one."""
         yield self._status
         yield self._tabs
+        yield Static("", id="graph", markup=False)
         yield Static("", id="heading", markup=False)
         yield OptionList(id="list", markup=False)
         yield Static("", id="none", markup=False)
-        yield Static("", id="detail", markup=False)
+        with VerticalScroll(id="detail", can_focus=False):
+            yield Static("", id="told", markup=False)
         yield KeyLine(KEYS)
 
     def on_mount(self) -> None:
@@ -153,6 +127,8 @@ class FindingsScreen(Screen[int | None]):
             self._status.refresh_at(self._clock())
             if self._feed.findings is not self._shown:
                 self._paint()
+            self._paint_graph()
+            self._tell()
 
     def on_resize(self, event: Resize) -> None:
         """Fit the new width."""
@@ -161,19 +137,22 @@ class FindingsScreen(Screen[int | None]):
 
     def _paint(self) -> None:
         listing = self.query_one(OptionList)
-        held = self._highlighted
+        held, place = self._highlighted, listing.highlighted or 0
         self._shown = found = self._feed.findings
         self._tabs.tell(found)
         self.set_class(not found, "-none")
-        self.query_one("#none", Static).update(NONE if self._feed.judged is not None else "looking")
         self.query_one("#heading", Static).update(heading(self.size.width, self._glyphs))
         listing.clear_options()
         listing.add_options([Option(line(finding, self.size.width, self._glyphs)) for finding in found])
         if found:
-            same = (at for at, one in enumerate(found) if held is not None and _what(one) == _what(held))
-            listing.highlighted = next(same, 0)
+            listing.highlighted = _place_of(held, found, place)
             listing.focus()
+        self._paint_graph()
         self._tell()
+
+    def _paint_graph(self) -> None:
+        self.query_one("#graph", Static).update(about_graph(self._feed, self._reading, self._clock(), self._glyphs))
+        self.query_one("#none", Static).update(none(self._feed))
 
     @property
     def _highlighted(self) -> Finding | None:
@@ -181,9 +160,14 @@ class FindingsScreen(Screen[int | None]):
         return self._shown[at] if at is not None and at < len(self._shown) else None
 
     def _tell(self) -> None:
-        finding = self._highlighted
-        told = detail(finding, self._feed, self._glyphs) if finding is not None else ""
-        self.query_one("#detail", Static).update(told)
+        finding, before = self._highlighted, self._told
+        self._told = finding
+        told: Content | str = ""
+        if finding is not None:
+            told = detail(finding, self._feed, self._clock(), self.size.width - 3, self._glyphs)
+        self.query_one("#told", Static).update(told)
+        if finding is None or before is None or finding.subject != before.subject:
+            self.query_one("#detail").scroll_home(animate=False)
 
     def on_option_list_option_highlighted(self) -> None:
         """Tell of the finding under the cursor."""
@@ -198,6 +182,11 @@ class FindingsScreen(Screen[int | None]):
         listing = self.query_one(OptionList)
         getattr(listing, {"down": "action_cursor_down", "up": "action_cursor_up"}.get(where, f"action_{where}"))()
 
+    def action_scroll_details(self, step: int) -> None:
+        """A page of the details up or down."""
+        part = self.query_one("#detail")
+        part.scroll_relative(y=step * max(part.size.height - 1, 1), animate=False)
+
     def action_go(self) -> None:
         """Back to the table, on the tensor of the finding."""
         finding, sample = self._highlighted, self._feed.sample
@@ -209,6 +198,24 @@ class FindingsScreen(Screen[int | None]):
         else:
             self.dismiss(tid)
 
+    def action_read(self) -> None:
+        """Have the graph read, and looked through with the next sample that is judged."""
+        if self._reading is None or not self._reading.under_way:
+            self._reading = Reading(self._feed, None, self._clock)
+            self._read(self._reading)
+            self._paint_graph()
 
-def _what(finding: Finding) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
-    return (finding.kind, finding.tensors, finding.storages)
+    @work(group="graph", exclusive=True, exit_on_error=False)
+    async def _read(self, reading: Reading) -> None:
+        await reading.read()
+        self._paint_graph()
+
+
+def _place_of(held: Finding | None, found: Sequence[Finding], place: int) -> int:
+    """Where a finding is now: itself, else one about the same; where there is none, the place stays."""
+    if held is not None:
+        alike = [at for at, one in enumerate(found) if one.subject == held.subject]
+        same = [at for at in alike if (found[at].tensors, found[at].storages) == (held.tensors, held.storages)]
+        if alike:
+            return (same or alike)[0]
+    return min(place, len(found) - 1)
