@@ -54,7 +54,8 @@ class Search:
             self.ended_at = self._clock()
         except TensortuiError as error:
             title = "the tensor is gone" if self.gone else "what holds it was not found out"
-            self.problem = (f"{title}: {error.cause}", error.next_step)
+            again = "" if self._feed.ended is not None else " Press r to search again."
+            self.problem = (f"{title}: {error.cause}", f"{error.next_step}{again}".strip())
         except OSError as error:
             self.problem = (f"what holds it was not found out: {error}", "press r to try it again")
         except Exception as error:  # a fault of ours: said, not left behind a screen that waits for ever
