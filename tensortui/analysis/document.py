@@ -55,6 +55,7 @@ def document(
             "roots": list(graph.roots),
             "nodes": [_node(node) for node in graph.nodes],
             "cut": graph.cut,
+            "reasons": list(graph.reasons),
         }
     return out
 
@@ -145,9 +146,15 @@ def _node(node: GraphNode) -> Document:
                 "version": saved.version,
                 "stale": saved.stale,
                 "hook": saved.hook,
+                "unpacked_by": saved.unpacked_by,
             }
             for saved in node.saved
         ],
+        "made": list(node.tensors),
+        "function": node.function,
+        "freed": node.freed,
+        "hooks": node.hooks,
+        "cut": node.cut,
     }
 
 

@@ -12,8 +12,9 @@ from tensortui.model import Coverage, Graph, GraphNode, SavedTensor
 def test_the_document_has_every_key_of_the_schema_and_what_is_unknown_is_null(build):
     storage = build.storage(None)
     build.tensor(storage, None, dtype=None, offset=None, version=None, is_leaf=None, names=("\ud800\x1b[31m\u202e",))
-    saved = SavedTensor("result", 2, None, 0, stale=False, hook=True)
-    graph = Graph((1,), (GraphNode(1, "ExpBackward0", (None, 3), None, (saved,)),), cut=True)
+    saved = SavedTensor("result", 2, None, 0, stale=False, hook=True, unpacked_by="offload.unpack")
+    node = GraphNode(1, "ExpBackward0", (None, 3), None, (saved,), (2,), "model.Exp", freed=True, hooks=2, cut=True)
+    graph = Graph((1,), (node,), cut=True, reasons=("the graph is larger",))
     text = dumps(document(build.sample(coverage=Coverage(False, ("because",))), graph))
     assert text.isascii()
     found = json.loads(text)
@@ -28,7 +29,7 @@ def test_the_document_has_every_key_of_the_schema_and_what_is_unknown_is_null(bu
     assert set(found["process"]) == {
         "pid", "command", "python", "torch", "cuda", "rank", "local_rank", "world_size",
     }  # fmt: skip
-    assert found["coverage"] == {"complete": False, "reasons": ["because", "the graph was cut at 1 nodes"]}
+    assert found["coverage"] == {"complete": False, "reasons": ["because", "the graph is larger"]}
     (entry,) = found["storages"]
     assert set(entry) == {
         "id",
@@ -66,11 +67,18 @@ def test_the_document_has_every_key_of_the_schema_and_what_is_unknown_is_null(bu
                         "version": 0,
                         "stale": False,
                         "hook": True,
+                        "unpacked_by": "offload.unpack",
                     }
                 ],
+                "made": [2],
+                "function": "model.Exp",
+                "freed": True,
+                "hooks": 2,
+                "cut": True,
             }
         ],
         "cut": True,
+        "reasons": ["the graph is larger"],
     }
     assert found["cuda"] is None
     assert found["transfers"] is None

@@ -8,7 +8,7 @@ from driving import Driven, driven
 from graph_data import WithGraph, training_graph
 from picture_text import svg_text
 from textual.widgets import OptionList, Static
-from ui_data import MIB, NOW, Build, after, many, training
+from ui_data import MIB, NOW, Build, after, many
 
 from tensortui.analysis.findings import Finding
 from tensortui.errors import TensortuiError
@@ -207,7 +207,7 @@ async def test_the_details_can_be_scrolled_to_their_end_on_a_small_terminal() ->
 
 
 async def test_another_finding_is_told_from_its_beginning() -> None:
-    async with driven(training(), size=(80, 16)) as it:
+    async with driven(hoards({"a": 30, "b": 20}, 7), size=(80, 16)) as it:
         await open_findings(it)
         part = screen(it).query_one("#detail")
         await it.press("full_stop")

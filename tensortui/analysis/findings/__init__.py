@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import TypeVar
 
@@ -62,8 +63,15 @@ def in_sample(
 
 
 def in_graph(graph: Graph, sample: Sample, accounts: Accounts, thresholds: Thresholds) -> list[Finding]:
-    """What is found in a graph, in no order; its tensors are those of the sample."""
-    return list(_look(GRAPH_RULES, GraphFacts(graph, sample, accounts, thresholds)))
+    """What is found in a graph, in no order; of its tensors and storages those are named that the sample has."""
+    return [
+        replace(
+            finding,
+            tensors=tuple(one for one in finding.tensors if one in sample.tensors),
+            storages=tuple(one for one in finding.storages if one in sample.storages),
+        )
+        for finding in _look(GRAPH_RULES, GraphFacts(graph, sample, accounts, thresholds))
+    ]
 
 
 def arranged(found: Iterable[Finding], thresholds: Thresholds) -> list[Finding]:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from tensortui.analysis.findings.finding import Finding, GraphFacts, label
-from tensortui.analysis.findings.kept import sums, updates
+from tensortui.analysis.findings.kept import states, sums
 from tensortui.analysis.graph import Reach, is_leaf
 from tensortui.analysis.grouping import without_line
 from tensortui.analysis.text import safe
@@ -24,7 +24,7 @@ def deep_graphs(facts: GraphFacts) -> Iterator[Finding]:
         if told.intersection(roots):
             continue
         depth = _depth(reach, nodes)
-        seen = updates(facts, nodes) or 0
+        seen = states(facts, nodes) or 0
         lasting = seen >= facts.thresholds.kept_steps
         if not lasting and depth < facts.thresholds.deep_nodes:
             continue
@@ -39,7 +39,7 @@ def deep_graphs(facts: GraphFacts) -> Iterator[Finding]:
             f"the graph behind {who} goes back {least}{format_count(depth)} nodes{over}",
             tuple(ids),
             (),
-            {"depth": depth, "nodes": len(nodes), "updates": seen or None, "cut": facts.graph.cut},
+            {"depth": depth, "nodes": len(nodes), "states": seen or None, "cut": facts.graph.cut},
             CARRIED if lasting else LONG,
             about=(without_line(who),),
         )

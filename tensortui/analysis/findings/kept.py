@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from tensortui.analysis.findings.finding import Finding, GraphFacts, label
-from tensortui.analysis.graph import Reach, is_leaf, is_parameter
+from tensortui.analysis.graph import Reach, Save, is_leaf, is_parameter
 from tensortui.analysis.grouping import holder_of, without_line
 from tensortui.analysis.text import safe
 from tensortui.analysis.units import format_bytes
@@ -73,20 +73,18 @@ def sums(facts: GraphFacts) -> Iterator[tuple[int, set[int], Parts]]:
             yield root, adds, parts
 
 
-def updates(facts: GraphFacts, nodes: Iterable[int]) -> int | None:
-    """How many states of the parameters the graph of these nodes has seen, with that of now where one is stale.
-
-    None where none of them saved a parameter with its version.
-    """
+def states(facts: GraphFacts, nodes: Iterable[int]) -> int | None:
+    """In how many states these nodes saved one parameter; None where none of them saved one with its version."""
     seen: dict[int, set[int]] = defaultdict(set)
-    for number in nodes:
-        for save in facts.saves.of(number):
-            then = save.saved.version_saved
-            if then is not None and save.storage is not None and is_parameter(save, facts.saves):
-                seen[save.storage.id].add(then)
-                if save.version is not None:
-                    seen[save.storage.id].add(save.version)
+    for save in _parameters(facts, nodes):
+        if save.saved.version_saved is not None and save.storage is not None:
+            seen[save.storage.id].add(save.saved.version_saved)
     return max(map(len, seen.values()), default=None)
+
+
+def _parameters(facts: GraphFacts, nodes: Iterable[int]) -> Iterator[Save]:
+    for number in nodes:
+        yield from (save for save in facts.saves.of(number) if is_parameter(save, facts.saves))
 
 
 def _kept(
@@ -101,9 +99,10 @@ def _kept(
             if save.storage is not None and account is not None and account.category not in _KEPT_ANYWAY:
                 storages[save.storage.id] = account.bytes
     size = sum(storages.values())
-    seen = updates(facts, parts.nodes)
+    seen = states(facts, parts.nodes)
+    outlived = (seen or 0) > 1 or any(save.stale for save in _parameters(facts, parts.nodes))
     freed = sum(facts.reach.nodes[node].freed for node in parts.nodes)
-    lasting = (seen or 0) > 1 or not (freed or _trains(facts))
+    lasting = outlived or not (freed or _trains(facts))
     return Finding(
         "graph-kept",
         "warning" if lasting else "note",
@@ -113,7 +112,7 @@ def _kept(
         {
             "bytes": size,
             "steps": parts.steps,
-            "updates": seen,
+            "states": seen,
             "nodes": len(reached),
             "freed_nodes": freed,
             "saved_storages": len(storages),
