@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -284,10 +285,14 @@ def youngest(row: Grown, sample: Sample) -> Tensor | None:
         if number in sample.tensors:
             return sample.tensors[number]
     kind, found = row.kind, None
+    start = re.split(r"\*| @ ", kind.name, maxsplit=1)[0]  # cheap to look for in names
     for tensor in sample.tensors.values():
-        if (tensor.category, tensor.dtype, tensor.device) == (kind.category, kind.dtype, kind.device):
-            other = kind_of(tensor)
-            same = other == kind or (row.shapes > 1 and other._replace(shape=None) == kind)
-            if same and (found is None or tensor.id > found.id):
-                found = tensor
+        if (
+            (tensor.category, tensor.dtype, tensor.device) == (kind.category, kind.dtype, kind.device)
+            and (row.shapes > 1 or tensor.shape == kind.shape)
+            and (tensor.names[0].startswith(start) if tensor.names else not kind.name)
+            and kind_of(tensor)._replace(shape=kind.shape) == kind
+            and (found is None or tensor.id > found.id)
+        ):
+            found = tensor
     return found

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tensortui.analysis import growth as growth_module
-from tensortui.analysis.growth import Growth
+from tensortui.analysis.growth import Growth, youngest
 from tensortui.analysis.kinds import kind_of
 from tensortui.analysis.windows import BUCKETS, PARTS
 from tensortui.model import Change, Process, Sample, Tensor
@@ -19,10 +19,12 @@ class Program:
         self.build = build
         self.growth = Growth()
         self.seq = 0
+        self.last = None
 
     def sample(self, seconds):
         self.seq += 1
-        self.growth.update(Sample(self.seq, 1000.0 + seconds, Process(7), tensors=dict(self.build.tensors)))
+        self.last = Sample(self.seq, 1000.0 + seconds, Process(7), tensors=dict(self.build.tensors))
+        self.growth.update(self.last)
 
     def set_version(self, tid, version):
         self.build.tensors[tid] = replace(self.build.tensors[tid], version=version)
@@ -156,6 +158,24 @@ def test_results_of_many_shapes_are_one_group(build):
         del build.tensors[passing]
     (row,) = program.growth.grown()
     assert (row.kind.name, row.kind.shape, row.shapes, row.now.tensors) == ("outputs[*]", None, 11, 41)
+
+
+def test_the_youngest_of_a_group_is_found_when_the_newest_are_gone(build):
+    program = Program(build)
+    for step in range(41):
+        build.tensor(None, (step * 7 % 11 + 1, 4), name=f"outputs[{step}] @ main() train.py:{step} [loader]")
+        build.tensor(None, (4,), name=None)
+        build.tensor(None, (4,), name="outputs_of_another")
+        program.sample(step)
+    rows = {row.kind.name: row for row in program.growth.grown()}
+    for name, pattern in (("outputs[30]", "outputs[*] @ main() train.py [loader]"), ("", "")):
+        row = rows[pattern]
+        assert youngest(row, program.last) is program.last.tensors[row.tensors[-1]]
+        left = {tid: one for tid, one in build.tensors.items() if tid <= 93}
+        found = youngest(row, replace(program.last, tensors=left))
+        assert found is not None and "".join(found.names).startswith(name)
+        assert found.id == max(tid for tid, one in left.items() if "".join(one.names)[:8] == name[:8])
+        assert youngest(row, replace(program.last, tensors={})) is None
 
 
 def test_groups_that_are_no_more_make_room_for_others(build, monkeypatch):
