@@ -16,7 +16,7 @@ from tensortui.analysis.document import document, dumps
 from tensortui.analysis.findings import Finding, find
 from tensortui.analysis.growth import Growth
 from tensortui.attach import attach
-from tensortui.model import Sample
+from tensortui.model import LIVE, Sample
 from tensortui.sources import LiveSource
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -105,6 +105,8 @@ class Case:
             async def follow() -> None:
                 async for update in source.updates():
                     assert isinstance(update, Sample), update
+                    if update.phase != LIVE:  # nobody looks before the first scan is over
+                        continue
                     growth.update(update)
                     found.extend(find(update, Accounts(update), growth=growth))
 

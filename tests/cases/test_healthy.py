@@ -47,3 +47,27 @@ def test_a_snapshot_of_the_command_line_says_the_same(program):
     document = json.loads(done.stdout)
     assert [one for one in document["findings"] if one["severity"] != "note"] == []
     assert document["tensors"]
+
+
+@pytest.mark.parametrize(
+    ("program", "seconds", "told"),
+    [
+        ((DEMO / "leak.py", []), 10.0, [("warning", "growth", "history['logits'][*] grows: ")]),
+        (
+            (DEMO / "train.py", ["--pause", "0.02"]),
+            6.0,
+            [
+                ("warning", "growth", "trainer.outputs[*] grows: "),
+                ("warning", "retained-storage", "keeps 16.00 MiB alive for 16.00 KiB"),
+            ],
+        ),
+        ((DEMO / "views.py", []), 2.0, [("warning", "retained-storage", "keeps 64.00 MiB alive for 16.00 KiB")]),
+    ],
+    indirect=["program"],
+    ids=["leak", "train", "views"],
+)
+def test_the_demo_is_told_what_it_shows_and_nothing_else(program, seconds, told):
+    found = complaints(program.findings(seconds))
+    matches = {one: [each for each in told if one[:2] == each[:2] and each[2] in one[2]] for one in found}
+    assert [one for one, matched in matches.items() if not matched] == []
+    assert {each for matched in matches.values() for each in matched} == set(told)
