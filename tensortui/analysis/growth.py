@@ -284,15 +284,14 @@ def youngest(row: Grown, sample: Sample) -> Tensor | None:
     for number in reversed(row.tensors):
         if number in sample.tensors:
             return sample.tensors[number]
-    kind, found = row.kind, None
+    kind = row.kind
     start = re.split(r"\*| @ ", kind.name, maxsplit=1)[0]  # cheap to look for in names
-    for tensor in sample.tensors.values():
-        if (
-            (tensor.category, tensor.dtype, tensor.device) == (kind.category, kind.dtype, kind.device)
-            and (row.shapes > 1 or tensor.shape == kind.shape)
-            and (tensor.names[0].startswith(start) if tensor.names else not kind.name)
-            and kind_of(tensor)._replace(shape=kind.shape) == kind
-            and (found is None or tensor.id > found.id)
-        ):
-            found = tensor
-    return found
+    likely = [
+        tensor
+        for tensor in sample.tensors.values()
+        if (tensor.category, tensor.dtype, tensor.device) == (kind.category, kind.dtype, kind.device)
+        and (row.shapes > 1 or tensor.shape == kind.shape)
+        and (tensor.names[0].startswith(start) if tensor.names else not kind.name)
+    ]
+    likely.sort(key=lambda tensor: -tensor.id)
+    return next((tensor for tensor in likely if kind_of(tensor)._replace(shape=kind.shape) == kind), None)
