@@ -46,6 +46,7 @@ from tensortui.ui.widgets.growth_table import GrowthTable
 from tensortui.ui.widgets.holder_tree import HolderTree
 from tensortui.ui.widgets.tensor_tree import TensorTree
 
+SAMPLE_SECONDS = 1.0
 KEY_SECONDS = 0.5  # so long the next key waits at most for the one before
 Open = Callable[[], Awaitable[Source]]
 
@@ -215,6 +216,18 @@ class TensortuiApp(App[None]):
         """Say something for a moment. What was said before makes room: it lies over the table."""
         self.clear_notifications()
         super().notify(message, **options)
+
+    def action_pause(self) -> None:
+        """Stop or go on taking samples."""
+        if self.feed is not None and self.feed.ended is None:
+            self.feed.paused = not self.feed.paused
+            if isinstance(self.screen, TensorsScreen | GrowthScreen):
+                self.screen.tick()  # says it at once
+            self._ask_for_samples(self.feed)
+
+    @work(group="pause")
+    async def _ask_for_samples(self, feed: Feed) -> None:
+        await feed.set_interval(None if feed.paused else SAMPLE_SECONDS)
 
     def action_theme(self) -> None:
         """Change between dark and light."""

@@ -158,9 +158,9 @@ def _fields(sample: Any) -> dict[str, Any]:
 
 async def test_paused_and_lost_are_said() -> None:
     async with opened(3) as it:
-        assert it.app.feed is not None
-        it.app.feed.paused = True
+        await it.press("space")
         growth_screen(it).tick()
+        assert it.source.intervals == [None]
         assert text_of(it, "#state").startswith("paused after 2.0 s")
         it.source.queue.put_nowait(Ended("the process was killed", NOW + 3, expected=False))
         await it.until(lambda: it.app.feed is not None and it.app.feed.ended is not None)

@@ -41,6 +41,7 @@ KEYS = (
     ("s", "sort"),
     ("r", "count nodes"),
     ("q", "quit"),
+    ("space", "pause"),
     ("1", "tensors"),
     ("?", "help"),
 )
@@ -70,6 +71,7 @@ class GrowthScreen(Screen[int | None]):
         Binding("s", "sort", "Sort", id="growth.sort", tooltip="by bytes, or by the number of tensors"),
         Binding("h,H", "app.holders", "Holders", id="growth.holders", tooltip="what keeps the youngest of them alive"),
         Binding("r", "count", "Count nodes", id="growth.count", tooltip="count the nodes of the autograd graphs"),
+        Binding("space", "app.pause", "Pause", id="growth.pause", tooltip="no new samples until pressed again"),
         Binding("escape", "dismiss", "Back", show=False, id="growth.back", tooltip="back to the tensors"),
     ]
 
@@ -177,7 +179,7 @@ class GrowthScreen(Screen[int | None]):
             if feed.ended is not None:
                 title, more = "too short", f"the program was watched for {watched}: nothing can be compared"
             elif feed.paused:
-                title, more = f"paused after {watched}", "what grows is told when samples come again"
+                title, more = f"paused after {watched}", "what grows is told when samples come again: space"
             else:
                 wait = format_age(found.patience) if found is not None else "a few seconds"
                 title, more = f"watching for {watched}", f"what grows can be told after about {wait}"

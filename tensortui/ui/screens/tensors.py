@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from tensortui.ui.app import TensortuiApp
 
 WIDE = 130  # from this width on the details stand beside the table
-SAMPLE_SECONDS = 1.0
 KEYS = (
     ("f", "filter"),
     ("/", "search"),
@@ -113,7 +112,7 @@ class TensorsScreen(Screen[None]):
             tooltip="scroll the details up",
         ),
         Binding("c", "columns", "Columns", id="tensors.columns", tooltip="choose the columns and their order"),
-        Binding("space", "pause", "Pause", id="tensors.pause", tooltip="no new samples until pressed again"),
+        Binding("space", "app.pause", "Pause", id="tensors.pause", tooltip="no new samples until pressed again"),
         Binding("y", "copy", "Copy", id="tensors.copy", tooltip="copy the selected tensor as JSON"),
         Binding("e", "export", "Export", id="tensors.export", tooltip="write the whole sample to a JSON file"),
         Binding("o", "output", "Output", show=False, id="tensors.output", tooltip="what the program prints"),
@@ -373,17 +372,6 @@ class TensorsScreen(Screen[None]):
         if keys is not None:
             self.app.columns = keys
             self.tree_view.choose_columns(keys)
-
-    def action_pause(self) -> None:
-        """Stop or go on taking samples."""
-        if self.feed.ended is None:
-            self.feed.paused = not self.feed.paused
-            self._status.refresh_at(self._clock())
-            self._ask_for_samples()
-
-    @work(group="pause")
-    async def _ask_for_samples(self) -> None:
-        await self.feed.set_interval(None if self.feed.paused else SAMPLE_SECONDS)
 
     def action_copy(self) -> None:
         """Copy the selected tensor as JSON to the clipboard of the terminal."""
