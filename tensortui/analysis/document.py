@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
@@ -25,10 +25,19 @@ def document(
     thresholds: Thresholds | None = None,
 ) -> Document:
     """Build the document. `accounts` and `findings`, with the
-    `thresholds` or those that are usual, are worked out where they are not given."""
+    `thresholds` or those that are usual, are worked out where they are not given.
+
+    Every id in it is that of an entry: where the graph leads to a tensor that the sample does not have there is null,
+    and the coverage says so.
+    """
     accounts = accounts or Accounts(sample)
     findings = find(sample, accounts, graph, thresholds) if findings is None else findings
     process = sample.process
+    whole, reasons = _coverage(sample.coverage, graph)
+    nodes: list[Document] = []
+    if graph is not None:
+        nodes, gone = _nodes(graph, sample.tensors)
+        reasons += gone
     out: Document = {
         "schema": SCHEMA,
         "taken_at": datetime.fromtimestamp(sample.taken_at, timezone.utc).isoformat().replace("+00:00", "Z"),
@@ -42,18 +51,18 @@ def document(
             "local_rank": process.local_rank,
             "world_size": process.world_size,
         },
-        "coverage": _coverage(sample.coverage, graph),
+        "coverage": {"complete": whole and not reasons, "reasons": reasons},
         "totals": _totals(accounts.totals),
         "storages": [storage_entry(storage, accounts) for storage in sample.storages.values()],
         "tensors": [tensor_entry(tensor) for tensor in sample.tensors.values()],
-        "findings": [_finding(finding) for finding in findings],
+        "findings": [_finding(finding, sample) for finding in findings],
         "cuda": None,
         "transfers": None,
     }
     if graph is not None:
         out["graph"] = {
-            "roots": list(graph.roots),
-            "nodes": [_node(node) for node in graph.nodes],
+            "roots": _known(graph.roots, {node["id"] for node in nodes}),
+            "nodes": nodes,
             "cut": graph.cut,
             "reasons": list(graph.reasons),
         }
@@ -65,13 +74,13 @@ def dumps(document: Document, *, indent: int | None = None) -> str:
     return json.dumps(document, ensure_ascii=True, allow_nan=False, indent=indent)
 
 
-def _coverage(coverage: Coverage, graph: Graph | None) -> Document:
+def _coverage(coverage: Coverage, graph: Graph | None) -> tuple[bool, list[str]]:
     reasons = list(coverage.reasons)
     if graph is not None:
         reasons += [reason for reason in graph.reasons if reason not in reasons]
         if graph.cut and not graph.reasons:
             reasons.append(f"the graph was cut at {len(graph.nodes)} nodes")
-    return {"complete": not reasons and coverage.complete, "reasons": reasons}
+    return coverage.complete, reasons
 
 
 def _totals(totals: Totals) -> Document:
@@ -132,16 +141,31 @@ def _list(value: tuple[int, ...] | None) -> list[int] | None:
     return None if value is None else list(value)
 
 
-def _node(node: GraphNode) -> Document:
+def _nodes(graph: Graph, tensors: Collection[int]) -> tuple[list[Document], list[str]]:
+    """The nodes, and what is to be said of tensors that are gone since the graph was read."""
+    numbers = {node.id for node in graph.nodes}
+    nodes, gone = [], set()
+    for node in graph.nodes:
+        saved = [one.tensor for one in node.saved]
+        gone |= {one for one in (node.leaf, *saved, *node.tensors) if one is not None and one not in tensors}
+        nodes.append(_node(node, numbers, tensors))
+    if not gone:
+        return nodes, []
+    what = "saved tensor" if gone <= {save.tensor for node in graph.nodes for save in node.saved} else "tensor"
+    many = f"1 {what} is" if len(gone) == 1 else f"{len(gone)} {what}s are"
+    return nodes, [f"the graph was read before the tensors: {many} gone since"]
+
+
+def _node(node: GraphNode, nodes: Collection[int], tensors: Collection[int]) -> Document:
     return {
         "id": node.id,
         "name": node.name,
-        "next": list(node.next),
-        "leaf": node.leaf,
+        "next": [one if one in nodes else None for one in node.next],
+        "leaf": node.leaf if node.leaf in tensors else None,
         "saved": [
             {
                 "name": saved.name,
-                "tensor": saved.tensor,
+                "tensor": saved.tensor if saved.tensor in tensors else None,
                 "version_saved": saved.version_saved,
                 "version": saved.version,
                 "stale": saved.stale,
@@ -150,21 +174,25 @@ def _node(node: GraphNode) -> Document:
             }
             for saved in node.saved
         ],
-        "made": list(node.tensors),
+        "made": _known(node.tensors, tensors),
         "function": node.function,
         "freed": node.freed,
         "hooks": node.hooks,
-        "cut": node.cut,
+        "cut": node.cut or any(one is not None and one not in nodes for one in node.next),
     }
 
 
-def _finding(finding: Finding) -> Document:
+def _known(numbers: Sequence[int], known: Collection[int]) -> list[int]:
+    return [number for number in numbers if number in known]
+
+
+def _finding(finding: Finding, sample: Sample) -> Document:
     return {
         "kind": finding.kind,
         "severity": finding.severity,
         "title": finding.title,
-        "tensors": list(finding.tensors),
-        "storages": list(finding.storages),
+        "tensors": _known(finding.tensors, sample.tensors),
+        "storages": _known(finding.storages, sample.storages),
         "evidence": dict(finding.evidence),
         "advice": finding.advice,
     }

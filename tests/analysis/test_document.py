@@ -5,7 +5,12 @@ import subprocess
 import sys
 from datetime import datetime, timezone
 
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
 from tensortui.analysis.document import document, dumps
+from tensortui.analysis.findings import Finding
 from tensortui.model import Coverage, Graph, GraphNode, SavedTensor
 
 
@@ -57,7 +62,7 @@ def test_the_document_has_every_key_of_the_schema_and_what_is_unknown_is_null(bu
             {
                 "id": 1,
                 "name": "ExpBackward0",
-                "next": [None, 3],
+                "next": [None, None],
                 "leaf": None,
                 "saved": [
                     {
@@ -96,6 +101,67 @@ def test_a_graph_that_is_not_whole_is_in_the_coverage(build):
     assert whole == {"complete": True, "reasons": []}
     assert cut == {"complete": False, "reasons": ["the graph was cut at 0 nodes"]}
     assert told == {"complete": False, "reasons": ["why"]}
+
+
+IDS = st.integers(1, 12)
+SAVES = st.builds(SavedTensor, st.just("self"), st.none() | IDS, st.none(), st.none(), st.booleans(), st.booleans())
+NODES = st.builds(
+    GraphNode,
+    IDS,
+    st.just("MulBackward0"),
+    st.lists(st.none() | IDS, max_size=3).map(tuple),
+    st.none() | IDS,
+    st.lists(SAVES, max_size=3).map(tuple),
+    st.lists(IDS, max_size=3).map(tuple),
+)
+GRAPHS = st.builds(
+    Graph,
+    st.lists(IDS, max_size=3).map(tuple),
+    st.lists(NODES, max_size=6, unique_by=lambda node: node.id).map(tuple),
+)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(graph=GRAPHS, alive=st.sets(IDS), named=st.lists(IDS, max_size=3))
+def test_whatever_the_graph_and_the_sample_every_id_in_the_document_is_that_of_an_entry(build, graph, alive, named):
+    build.tensors.clear()
+    build.storages.clear()
+    for number in alive:
+        build.tensor(build.storage(16), tid=number)
+    findings = [Finding("growth", "note", "x", tuple(named), tuple(named))]
+    found = document(build.sample(), graph, findings=findings)
+    tensors = {entry["id"] for entry in found["tensors"]}
+    storages = {entry["id"] for entry in found["storages"]}
+    nodes = {node["id"] for node in found["graph"]["nodes"]}
+    told = [finding for entry in found["findings"] for finding in entry["tensors"]]
+    told += [number for entry in found["storages"] for number in entry["tensors"]]
+    for node in found["graph"]["nodes"]:
+        told += [node["leaf"], *(saved["tensor"] for saved in node["saved"]), *node["made"]]
+    assert {number for number in told if number is not None} <= tensors
+    assert {number for entry in found["findings"] for number in entry["storages"]} <= storages
+    assert {entry["storage"] for entry in found["tensors"]} <= storages
+    assert {number for node in found["graph"]["nodes"] for number in node["next"] if number is not None} <= nodes
+    assert set(found["graph"]["roots"]) <= nodes
+    asked = {number for node in graph.nodes for number in (node.leaf, *node.tensors, *(s.tensor for s in node.saved))}
+    assert found["coverage"]["complete"] is (asked - {None} <= tensors)
+
+
+@pytest.mark.parametrize(
+    ("node", "said"),
+    [
+        (GraphNode(1, "A", saved=(SavedTensor("self", 8, 0, 0, False, False),)), "1 saved tensor is gone since"),
+        (
+            GraphNode(1, "A", saved=tuple(SavedTensor("self", number, 0, 0, False, False) for number in (7, 8, 9, 9))),
+            "3 saved tensors are gone since",
+        ),
+        (GraphNode(1, "AccumulateGrad", leaf=8, tensors=(9,)), "2 tensors are gone since"),
+    ],
+)
+def test_tensors_of_the_graph_that_are_gone_by_the_time_of_the_sample_are_in_the_coverage(build, node, said):
+    found = document(build.sample(), Graph((1,), (node,)))
+    assert found["coverage"] == {"complete": False, "reasons": [f"the graph was read before the tensors: {said}"]}
+    (entry,) = found["graph"]["nodes"]
+    assert (entry["leaf"], entry["made"], {saved["tensor"] for saved in entry["saved"]} - {None}) == (None, [], set())
 
 
 def test_findings_are_plain_values(build):
