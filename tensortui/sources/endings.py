@@ -39,10 +39,10 @@ def exists(pid: int, started: int | None = None) -> bool:
     return True
 
 
-def describe(status: int | None) -> str:
-    """A wait status in words; None where it is not known."""
+def describe(status: int | None, *, exiting: bool = False) -> str:
+    """A wait status in words; None where it is not known. `exiting`: the process had said that it exits."""
     if status is None:
-        return "the process ended"
+        return "the process exited" if exiting else "the process ended"
     if status & 0x7F:
         number = status & 0x7F
         try:
@@ -50,8 +50,7 @@ def describe(status: int | None) -> str:
         except ValueError:
             name = ""
         return f"the process was killed by signal {number}{name}"
-    code = status >> 8 & 0xFF
-    return "the process exited" if code == 0 else f"the process exited with status {code}"
+    return f"the process exited with status {status >> 8 & 0xFF}"
 
 
 def held(pid: int) -> str:

@@ -88,7 +88,7 @@ class LiveSource:
         self._writer: asyncio.Task[None] | None = None
         self._reader: asyncio.Task[None] | None = None
         self._bye: Ended | None = None
-        self._exiting = False
+        self._exit: Ended | None = None  # the bye of a process that is exiting: not its end yet
 
     @classmethod
     async def connect(cls, endpoint: EndpointLike, *, interval: float | None = 1.0, timeout: float = 5.0) -> LiveSource:
@@ -125,7 +125,10 @@ class LiveSource:
         return self
 
     async def updates(self) -> AsyncIterator[Sample | Ended]:
-        """Yield each sample as it comes, last an `Ended`; unread ones are replaced, their changes merged."""
+        """Yield each sample as it comes, last an `Ended`; unread ones are replaced, their changes merged.
+
+        Of a process that is exiting that is told first, and how it ended once it has.
+        """
         while True:
             await self._news.wait()
             self._news.clear()
@@ -133,9 +136,10 @@ class LiveSource:
             if sample is not None and change is not None:
                 self._change = None
                 yield sample if change is sample.change else replace(sample, change=change)
-            if self.ended is not None and self._change is None:
-                yield self.ended
-                return
+            if (ended := self.ended) is not None and self._change is None:
+                yield ended
+                if ended is not self._exit:
+                    return
 
     async def set_interval(self, seconds: float | None) -> None:
         """Ask for a sample every `seconds`; None pauses."""
@@ -289,7 +293,7 @@ class LiveSource:
             self._end(Ended(f"internal error: {error!r}", time.time(), False))
             return
         for _ in range(20):  # the socket goes before the process is seen to be gone
-            if self._bye is not None and not self._exiting:
+            if self._bye is not None and self._exit is None:
                 break
             if not self._watch.alive():
                 self._finish()
@@ -323,7 +327,7 @@ class LiveSource:
             self._end(Ended(error.cause.rstrip("."), time.time(), False), error)
         elif kind == "bye":
             self._bye = messages.farewell(header)
-            self._exiting = header.get("reason") == "exit"
+            self._exit = self._bye if header.get("reason") == "exit" else None
 
     def _welcome(self, header: Header) -> None:
         protocol = header.get("protocol")
@@ -380,11 +384,12 @@ class LiveSource:
         asyncio.get_running_loop().call_later(_LAST_WORDS, self._finish)
 
     def _finish(self) -> None:
-        status = self._watch.status()
-        self._end(Ended(endings.describe(status), time.time(), status == 0 or (status is None and self._exiting)))
+        status, exiting = self._watch.status(), self._exit is not None
+        reason = endings.describe(status, exiting=exiting)
+        self._end(Ended(reason, time.time(), status == 0 or (status is None and exiting)))
 
     def _end(self, ended: Ended, error: TensortuiError | None = None) -> None:
-        if self.ended is not None:
+        if self.ended is not None and self.ended is not self._exit:
             return
         self.ended = ended
         if self._writer is not None:

@@ -19,7 +19,10 @@ class Source(Protocol):
     missing: dict[str, str]
 
     def updates(self) -> AsyncIterator[Sample | Ended]:
-        """Yield each sample as it comes, last an `Ended`. Only the newest matters: older unread ones are replaced."""
+        """Yield each sample as it comes, last an `Ended`. Only the newest matters: older unread ones are replaced.
+
+        A first `Ended` may be followed by another, which says how what was under way has ended.
+        """
         ...
 
     async def set_interval(self, seconds: float | None) -> None:

@@ -53,10 +53,11 @@ class Feed:
         try:
             async for update in self.source.updates():
                 if isinstance(update, Ended):
-                    self._end(update)
-                    return
-                self._put(update)
-            self._end(Ended("the source gave no more samples", self._clock()))
+                    self._end(update)  # of a process that is exiting another one follows: that it has
+                else:
+                    self._put(update)
+            if self.ended is None:
+                self._end(Ended("the source gave no more samples", self._clock()))
         except TensortuiError as error:
             self._end(Ended(error.cause, self._clock(), expected=False))
         except OSError as error:

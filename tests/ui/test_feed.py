@@ -49,6 +49,23 @@ async def test_a_fault_of_ours_ends_the_feed_with_words_instead_of_a_screen_that
     assert feed.ended == Ended("internal error: KeyError('x')", 5.0, expected=False)
 
 
+async def test_the_end_of_a_process_takes_the_place_of_the_news_that_it_is_exiting() -> None:
+    class Exiting(Played):
+        async def updates(self):  # type: ignore[no-untyped-def]
+            yield training()
+            yield Ended("the process is exiting", 1.0)
+            told.append(feed.ended)
+            feed.take()
+            yield Ended("the process exited with status 3", 2.0, expected=False)
+
+    told: list[Ended | None] = []
+    feed = Feed(Exiting(), lambda: 5.0)
+    await feed.read()
+    assert told == [Ended("the process is exiting", 1.0)]
+    assert feed.ended == Ended("the process exited with status 3", 2.0, expected=False)
+    assert feed.dirty
+
+
 async def test_nothing_is_judged_before_the_first_scan_is_over() -> None:
     feed = Feed(Played(replace(training(), phase=SCANNING), Ended("done", 0.0)), lambda: 0.0)
     await feed.read()
