@@ -2,6 +2,7 @@
 
 from tensortui.attach.attaching import attach
 from tensortui.attach.bootstrap import bootstrap_source
+from tensortui.attach.leftover import no_socket_left
 from tensortui.attach.listening import listen
 from tensortui.attach.rendezvous import Endpoint, find_endpoint
 
@@ -11,4 +12,5 @@ __all__ = [
     "bootstrap_source",
     "find_endpoint",
     "listen",
+    "no_socket_left",
 ]

@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def show(path: Path, log: Path, arguments: argparse.Namespace, limits: Thresholds) -> None:
     """Attach the viewer to the demo program `path`; where attaching is refused, start it with the agent in it."""
-    from tensortui.attach import attach
+    from tensortui.attach import attach, no_socket_left
     from tensortui.attach.errors import AttachError
     from tensortui.cli.viewer import view
 
@@ -77,7 +77,11 @@ def show(path: Path, log: Path, arguments: argparse.Namespace, limits: Threshold
             program.end()
             program = started(path, log, agent=True)
             endpoint = program.wait_for_agent(READY_SECONDS)
-        view(endpoint, arguments, limits, log=log)
+        with no_socket_left(endpoint):
+            try:
+                view(endpoint, arguments, limits, log=log)
+            finally:
+                program.end()
     finally:
         program.end()
     print(f"The demo process {program.pid} was ended.", file=sys.stderr)

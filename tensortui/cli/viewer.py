@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ def view(
     budget: float = 0.01,
 ) -> None:
     """Show the viewer on the process behind `endpoint` until it is quit; `log` is where its output goes."""
+    from tensortui.attach import no_socket_left
     from tensortui.cli.connecting import connect
     from tensortui.ui.app import TensortuiApp
 
@@ -33,22 +35,25 @@ def view(
         return (await connect(endpoint, timeout=timeout, budget=budget))[0]
 
     options = {"ascii_only": arguments.ascii, "light": arguments.light, "thresholds": thresholds}
-    run_until_quit(TensortuiApp(source, log=log, **options))
+    with no_socket_left(endpoint):
+        run_until_quit(TensortuiApp(source, log=log, **options))
 
 
 def choose(arguments: argparse.Namespace, thresholds: Thresholds, *, timeout: float, budget: float) -> None:
     """Show the process picker, attach to what is chosen, and show the viewer."""
-    from tensortui.attach import attach
+    from tensortui.attach import attach, no_socket_left
     from tensortui.cli.connecting import connect
     from tensortui.cli.ps import processes
     from tensortui.ui.app import Picker, TensortuiApp
 
     async def source(pid: int) -> Source:
         endpoint = await asyncio.to_thread(attach, pid, timeout=timeout, budget=budget)
+        on_leaving.enter_context(no_socket_left(endpoint))
         return (await connect(endpoint, timeout=timeout, budget=budget))[0]
 
     options = {"ascii_only": arguments.ascii, "light": arguments.light, "thresholds": thresholds}
-    run_until_quit(TensortuiApp(picker=Picker(processes, source), **options))
+    with contextlib.ExitStack() as on_leaving:
+        run_until_quit(TensortuiApp(picker=Picker(processes, source), **options))
 
 
 def run_until_quit(app: TensortuiApp) -> None:

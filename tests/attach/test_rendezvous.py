@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import socket
+import sys
 from pathlib import Path
 
 import pytest
 
-from tensortui.attach import attach, find_endpoint, rendezvous
+from tensortui.attach import attach, find_endpoint, no_socket_left, procfs, rendezvous
 
 
 def bound(path, *, listen=True):
@@ -82,9 +84,42 @@ def test_sweep_leaves_directories_of_others_alone(folder):
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to start as another user")
 def test_on_other_platforms_the_directory_is_the_one_of_the_processs_user_too(start, monkeypatch, everyones_python):
     """Root enters the process of another user, whose agent has a directory of that user's."""
+    importlib.import_module("psutil")  # before the platform is another one, for which it is not built
     program = start("sleeping", python=everyones_python, user=54321)
     monkeypatch.setattr(rendezvous.sys, "platform", "darwin")
     assert {Path(path).parent.name for path in rendezvous.socket_paths(program.pid)} == {"tensortui-54321"}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_whoever_sees_a_process_end_removes_its_socket(start, greet):
+    """One that is killed cannot do it, and the way through its own root ends with it."""
+    program = start("sleeping")
+    endpoint = attach(program.pid)
+    place = Path(endpoint.path.removeprefix(f"/proc/{program.pid}/root"))
+    greet(endpoint)
+    with no_socket_left(endpoint):
+        pass
+    assert place.exists(), "the process lives"
+    beside = place.with_name("1-1.sock")
+    with bound(beside, listen=False), no_socket_left(endpoint):
+        program.process.kill()
+        program.process.wait()
+        assert place.exists()
+    assert not place.exists()
+    assert beside.exists()
+    beside.unlink()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+@pytest.mark.parametrize("name", ["{pid}-1.sock", "1-{start}.sock", "other"])
+def test_a_socket_of_another_name_is_nobodys_to_remove(folder, monkeypatch, start, name):
+    program = start("sleeping")
+    name = name.format(pid=program.pid, start=procfs.start_time(program.pid))
+    with bound(folder / name, listen=False):
+        with no_socket_left(rendezvous.Endpoint(program.pid, str(folder / name), None, False, "connected", 0.0)):
+            program.process.kill()
+            program.process.wait()
+        assert (folder / name).exists()
 
 
 def test_attach_sweeps(start, greet):

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tensortui.attach.rendezvous import socket_paths
+
 pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 
 WAIT_SECONDS = 60.0
@@ -72,10 +74,14 @@ def test_the_demo_shows_its_tensors_and_ends_with_the_viewer(terminal: Terminal,
     assert "4096, 1024" in screen or "(4, 1024)" in screen
     pid = int(re.search(r"pid (\d+)", screen)[1])  # type: ignore[index]
     assert os.path.samefile(Path(f"/proc/{pid}/cmdline").read_text().split("\0")[1], root / "demo" / "train.py")
+    (socket,) = [path for path in map(Path, socket_paths(pid)) if path.exists()]
+    socket = Path(str(socket).removeprefix(f"/proc/{pid}/root"))
+    assert socket.exists()
     terminal.press("q")
     terminal.wait_for(f"The demo process {pid} was ended\\.")
     terminal.wait_for(r"^code 0$")
     assert not is_running(pid)
+    assert not socket.exists()
 
 
 def test_a_demo_whose_terminal_goes_away_ends_too(terminal: Terminal) -> None:
