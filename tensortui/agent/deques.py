@@ -21,7 +21,7 @@ Found = Tuple[int, int, Spot]  # the deque, what it holds, where
 def search_deques(heap: Heap, objects: Objects, wanted: Set[int], found: List[Found]) -> Work:
     """Append where deques hold the objects at the addresses `wanted` to `found`; yields between pieces."""
     hits: List[Hit] = []
-    yield from heap.search([id(collections.deque)], hits)
+    yield from heap.search([id(collections.deque)], hits, True)
     left = MOST_BLOCKS
     for address, _ in hits:
         size = _length(objects, address - WORD)

@@ -92,21 +92,27 @@ class Locals:
         if number < 0:
             unset = a  # noqa: F841
         frame = sys._getframe()
-        names = slot_names(frame.f_code)
-        words = dict(zip(names, self._array(frame, len(names))))
-        for name, value in (("a", a), ("b", b), ("number", number), ("c", c), ("capture", capture)):
-            if words[name] & ~_TAGGED_INT != id(value):
-                return False  # before anything is taken for an object
-        found = dict(self.of(frame, Stillness()))
-        return (
-            found.get("a") is a
-            and found.get("b") is b
-            and found.get("c") is c
-            and found.get("captured") is captured
-            and found.get("capture") is capture
-            and found.get("number") is number
-            and "unset" not in found
-        )
+        found: Dict[str, Any] = {}
+        try:
+            names = slot_names(frame.f_code)
+            words = dict(zip(names, self._array(frame, len(names))))
+            for name, value in (("a", a), ("b", b), ("number", number), ("c", c), ("capture", capture)):
+                if words[name] & ~_TAGGED_INT != id(value):
+                    return False  # before anything is taken for an object
+            found.update(self.of(frame, Stillness()))
+            return (
+                found.get("a") is a
+                and found.get("b") is b
+                and found.get("c") is c
+                and found.get("captured") is captured
+                and found.get("capture") is capture
+                and found.get("number") is number
+                and "unset" not in found
+            )
+        finally:
+            # It is in there too, and would keep itself, and those of our callers with all that they have in hand.
+            found.clear()
+            del frame
 
     def _array(self, frame: FrameType, count: int) -> "ctypes.Array[ctypes.c_size_t]":
         return (ctypes.c_size_t * count).from_address(self._base(frame))
@@ -163,8 +169,9 @@ def _probe(a: Any, b: Any, c: Any) -> Optional[Tuple[int, int]]:
     """Find the three arguments, in their order, in or behind the frame of this very call: (pointer, slots)."""
     want = [id(a), id(b), id(c)]
     frame = sys._getframe()
-    size = sys.getsizeof(frame) // WORD
-    inside = _words(id(frame), size)
+    at, size = id(frame), sys.getsizeof(frame) // WORD
+    del frame  # it would keep itself
+    inside = _words(at, size)
     if sys.version_info < (3, 11):
         for place in range(2, size - 2):
             if inside[place : place + 3] == want:

@@ -15,6 +15,7 @@ from tensortui.agent.descriptors import Held
 from tensortui.agent.guard import APART
 from tensortui.agent.maps import read_mappings
 from tensortui.agent.memory import WORD, Memory
+from tensortui.agent.poolscan import HEADER, POOL, valid
 
 PIECE = 256 << 10  # bytes that are read at once: they stay in the cache while they are searched
 PAGE = 4096
@@ -35,7 +36,9 @@ class Heap:
         self._memory = memory
         self._skipped = sorted(skipped)
         self._scratch = array("Q", bytes(PIECE))
-        self._pieces: array[int] = array("Q")  # address and length, in turns
+        # Address and length, in turns: where small objects of Python lie, and all else.
+        self._pools: array[int] = array("Q")
+        self._rest: array[int] = array("Q")
         self.size = 0
         find = self._find = ctypes.PyDLL(None).memmem
         find.restype = ctypes.c_void_p
@@ -50,7 +53,7 @@ class Heap:
                 ranges.append((low, high))
 
         yield from read_mappings(take)
-        self._pieces = array("Q")
+        self._pools, self._rest = array("Q"), array("Q")
         self.size = 0
         yield APART
         try:
@@ -101,19 +104,27 @@ class Heap:
 
     def _cut(self, low: int, high: int) -> None:
         self.size += high - low
+        header = array("I", bytes(HEADER))
         for at in range(low, high, PIECE):
-            self._pieces.append(at)
-            self._pieces.append(min(PIECE, high - at))
+            pool = (at + POOL - 1) & -POOL
+            got = self._memory.read(array("Q", [pool, HEADER]), header) if pool + HEADER <= high else 0
+            into = self._pools if got == HEADER and valid(header[9], header[11]) else self._rest
+            into.append(at)
+            into.append(min(PIECE, high - at))
 
-    def search(self, words: List[int], found: List[Hit]) -> Work:
-        """Append where each of `words` lies to `found`, up to MOST places each; yields between pieces of 0.1 ms."""
+    def search(self, words: List[int], found: List[Hit], pools: bool) -> Work:
+        """Append where each of `words` lies to `found`, up to MOST places each; yields between pieces of 0.1 ms.
+
+        With `pools` only where small objects of Python lie, else everywhere else.
+        """
+        pieces = self._pools if pools else self._rest
         needles: Dict[bytes, Set[int]] = {}
         for word in words:
             needles.setdefault(word.to_bytes(8, "little")[:NEEDLE], set()).add(word)
         left = dict.fromkeys(words, MOST)
         scratch, base = self._scratch, self._scratch.buffer_info()[0]
-        for place in range(0, len(self._pieces), 2):
-            start, length = self._pieces[place : place + 2]
+        for place in range(0, len(pieces), 2):
+            start, length = pieces[place : place + 2]
             got = max(self._memory.read(array("Q", [start, length]), scratch), 0)
             for needle, wanted in list(needles.items()):
                 at, count = self._find(base, got, needle, NEEDLE), 0

@@ -97,14 +97,19 @@ class Search:
         with Alone():
             if tracked.ref() is None:
                 return None
-            return self._node(tracked.pyid)
+            node = self._node(tracked.pyid)
+            self._count(tracked.pyid, self._memory.word(tracked.pyid) & REFERENCES)
+            return node
 
     def _node(self, address: int) -> Node:
         node = self.nodes.get(address)
         if node is None:
             node = self.nodes[address] = Node(address)
-            node.references = self._memory.word(address) & REFERENCES
         return node
+
+    def _count(self, at: int, references: int) -> None:
+        """Note how many references there were to a node when it was first found."""
+        self.nodes[at].references = self.nodes[at].references or references
 
     def _find_roots(self, level: List[Node], target: Node) -> Work:
         wanted = {node.address for node in level}
@@ -131,11 +136,13 @@ class Search:
 
     def _take_one(self, at: int, down: Down) -> List[Node]:
         with Alone():
+            references = self._memory.word(at) & REFERENCES
             for holder in self._objects.alive.take([at], self._objects.kinds):
                 fresh = at not in self.nodes
                 known = self._held(holder, down)
-                if known is not None and self._enter(holder, down, *known) and fresh:
-                    return [self.nodes[at]]
+                if known is not None and self._enter(holder, down, *known):
+                    self._count(at, references)
+                    return [self.nodes[at]] if fresh else []
         return []
 
     # -- upward
@@ -143,24 +150,33 @@ class Search:
     def _search(self, level: List[Node], heap: Heap) -> Generator[Any, None, List[Node]]:
         above: List[Node] = []
         for first in range(0, len(level), AT_ONCE):
-            words: Dict[int, Node] = {}
-            for node in level[first : first + AT_ONCE]:
+            some = level[first : first + AT_ONCE]
+            for node in some:
                 node.over = True
-                for word in pointers_to(self._memory, node.address, node.size) if node.size else (node.address,):
-                    words[word] = node
-            hits: List[Hit] = []
-            yield from heap.search(list(words), hits)
-            counts = dict.fromkeys(words, 0)
-            for address, word in hits:
-                counts[word] += 1
-                if counts[word] > MOST_HITS or len(self.nodes) > MOST_NODES:
-                    self.cut = True
-                    continue
-                place = Place()
-                yield from self._objects.around(address, place)
-                above += self._take(words[word], address, place)
-                yield
+            yield from self._search_for(some, heap, True, above)
+            # What has a buffer is small itself: a list, a dictionary, a set, an instance.
+            rest = [node for node in some if not node.size and not node.plain and node.seen < node.references]
+            if rest:
+                yield from self._search_for(rest, heap, False, above)
         return above
+
+    def _search_for(self, some: List[Node], heap: Heap, pools: bool, above: List[Node]) -> Work:
+        words: Dict[int, Node] = {}
+        for node in some:
+            for word in pointers_to(self._memory, node.address, node.size) if node.size else (node.address,):
+                words[word] = node
+        hits: List[Hit] = []
+        yield from heap.search(list(words), hits, pools)
+        counts = dict.fromkeys(words, 0)
+        for address, word in hits:
+            counts[word] += 1
+            if counts[word] > MOST_HITS or len(self.nodes) > MOST_NODES:
+                self.cut = True
+                continue
+            place = Place()
+            yield from self._objects.around(address, place)
+            above += self._take(words[word], address, place)
+            yield
 
     def _take(self, held: Node, address: int, place: Place) -> List[Node]:
         """Enter what holds `held` by the word at `address`; return what is new and is to be gone on with."""
@@ -172,11 +188,13 @@ class Search:
             for at in place.objects:
                 if at in self._running.addresses:
                     continue
+                references = self._memory.word(at) & REFERENCES  # before we take some
                 for holder in self._objects.alive.take([at], self._objects.kinds):
                     # All of it is asked before any of it is named: that may lay the attributes of `holder` out anew.
                     found = [(down, self._held(holder, down)) for down in parts]
                     entered = [self._enter(holder, down, *known) for down, known in found if known is not None]
                     if any(entered):
+                        self._count(at, references)
                         if held.size and at not in held.owners:
                             held.owners.append(at)
                         node = self.nodes[at]
@@ -238,6 +256,7 @@ class Search:
         fresh = at not in self.nodes
         node = self._node(at)
         node.plain = True
+        self._count(at, self._memory.word(at) & REFERENCES)
         held.seen += 1
         label = type_label(kind)
         node.down.append(Down(held, Spot(address, 0), Link("array" if label in ARRAYS else "object", label)))

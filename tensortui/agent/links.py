@@ -3,10 +3,11 @@
 import collections
 import functools
 import gc
+import sys
 import types
 import weakref
 from itertools import islice
-from typing import Any, NamedTuple, Optional, Tuple
+from typing import Any, List, NamedTuple, Optional, Tuple
 
 from tensortui.agent import containers, labels
 from tensortui.agent.alive import objects_at
@@ -73,14 +74,19 @@ class Links:
         """
         if self._is_long(holder):
             return objects_at([address])[0] if self._memory.word(spot.address) == address else None
-        for one in gc.get_referents(holder):
-            if id(one) == address:
-                return one
-        return None
+        return next((one for one in self._references(holder) if id(one) == address), None)
+
+    def _references(self, holder: Any) -> List[Any]:
+        """Return what `holder` has references to; with its attributes, where asking for their names moved them."""
+        found = gc.get_referents(holder)
+        if LAYS_OUT_ANEW and type_flags(type(holder)) & MANAGED_DICT and self._opened.knows(holder):
+            space = containers.instance_dict(holder)
+            found += dict.values(space) if space is not None else ()
+        return found
 
     def count(self, holder: Any, address: int) -> int:
         """Return how many references `holder` has to the object at `address`; many for a very long container."""
-        return LONG if self._is_long(holder) else sum(id(one) == address for one in gc.get_referents(holder))
+        return LONG if self._is_long(holder) else sum(id(one) == address for one in self._references(holder))
 
     def _is_long(self, holder: Any) -> bool:
         flags = type_flags(type(holder))
@@ -94,9 +100,26 @@ class Links:
         if not self._is_long(holder) or not spot.buffer:
             return True
         flags = type_flags(type(holder))
-        if flags & (DICT_FLAG | LIST_FLAG):
-            return self._memory.word(id(holder) + (KEYS if flags & DICT_FLAG else ITEMS)) == spot.buffer
+        if flags & DICT_FLAG:
+            table = self._memory.word(id(holder) + KEYS)
+            return table == spot.buffer and self._is_value(table, spot.address)
+        if flags & LIST_FLAG:
+            return self._memory.word(id(holder) + ITEMS) == spot.buffer
         return is_deque(holder)
+
+    def _is_value(self, table: int, address: int) -> bool:
+        """Whether a value lies at `address` in the table of a dictionary: the hash of a number looks like a pointer."""
+        head = self._memory.words(table, 5)
+        if not head:
+            return False
+        if sys.version_info >= (3, 11):
+            index_bytes, kind = head[1] >> 8 & 255, head[1] >> 16 & 255
+            start, size = table + 4 * WORD + (1 << index_bytes), 2 * WORD if kind else 3 * WORD
+        else:
+            slots = head[1]
+            start = table + 5 * WORD + slots * (1 if slots <= 255 else 2 if slots <= 65535 else 4)
+            size = 3 * WORD
+        return address >= start and (address - start) % size == size - WORD
 
     def find(self, holder: Any, held: Any, spot: Spot) -> Link:
         """Return how `holder`, which holds the object `held`, leads to it."""

@@ -27,6 +27,10 @@ class Opened:
         self._met.setdefault(kind, set()).add(at)
         return True
 
+    def knows(self, thing: Any) -> bool:
+        """Whether `thing` was asked before."""
+        return id(thing) in self._known.get(id(type(thing)), ())
+
     def pass_over(self, complete: bool) -> None:
         """A pass is over: after one that came by everything, what it did not come by is gone."""
         if complete:

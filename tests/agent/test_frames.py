@@ -1,8 +1,10 @@
+import gc
 import subprocess
 import sys
 import textwrap
 import threading
 import time
+import types
 import weakref
 
 from tensortui.agent.frames import Locals, slot_names, thread_names
@@ -202,3 +204,15 @@ def test_an_unknown_layout_is_a_reason_and_no_guess(monkeypatch):
 def test_early_311_is_left_alone(monkeypatch):
     monkeypatch.setattr(sys, "version_info", (3, 11, 1, "final", 0))
     assert not Locals().usable
+
+
+def test_no_frame_of_ours_is_left_to_the_collector():
+    """A frame that something refers to keeps what its function, and those that called it, had in hand."""
+    gc.collect()
+    gc.disable()
+    try:
+        assert Locals().usable
+        left = [one.f_code.co_name for one in gc.get_objects() if isinstance(one, types.FrameType)]
+        assert not {"_calibrate", "_check", "_probe"} & set(left)
+    finally:
+        gc.enable()

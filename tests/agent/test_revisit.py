@@ -35,7 +35,8 @@ del TOUCHED[:]
 def step(line): exec(line, globals())
 START_AGENT
 import tensortui.agent.work
-tensortui.agent.work.PASS_EVERY = 1e9  # one pass over everything, with the first scan: what follows is the samples' work
+# One pass over everything, with the first scan: what follows is the samples' work.
+tensortui.agent.work.PASS_EVERY = 1e9
 print("READY", flush=True)
 for line in sys.stdin:
     step(line)

@@ -1,0 +1,204 @@
+"""What keeps a tensor alive, asked of a real program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+PROGRAM = """
+import collections, functools, gc, sys, threading, torch
+class Trainer: pass
+class Slotted:
+    __slots__ = ("held",)
+class Model:
+    cache = torch.zeros(101)
+trainer = Trainer()
+trainer.logs = {"val_logits": [torch.zeros(100 - number) for number in range(5)]}
+network = torch.nn.Sequential(torch.nn.Linear(102, 1), torch.nn.ReLU())
+def make():
+    x = torch.zeros(103)
+    def inner(): return x
+    return inner
+closure = make()
+def produce():
+    rows = torch.zeros(104)
+    yield 1
+    yield rows
+generator = produce(); next(generator)
+async def serve():
+    inner = torch.zeros(105)
+    await Wait()
+    return inner
+class Wait:
+    def __await__(self): yield
+coroutine = serve(); coroutine.send(None)
+@functools.lru_cache(None)
+def load(size): return torch.zeros(size)
+@functools.lru_cache(10)
+def load_few(size): return torch.zeros(size)
+load(106); load_few(107); load_few(5)
+def fail():
+    secret = torch.zeros(108)
+    1 / 0
+try: fail()
+except ZeroDivisionError as problem: error = problem
+queue = collections.deque(torch.zeros(1) for _ in range(1000)); queue[500] = torch.zeros(109)
+long = [torch.zeros(1) for _ in range(30000)]; long[20000] = torch.zeros(110)
+table = {number: torch.zeros(1) for number in range(5000)}; table[2500] = torch.zeros(111)
+array = torch.zeros(112).numpy()
+slotted = Slotted(); slotted.held = torch.zeros(113)
+def default(value=torch.zeros(114)): pass
+bag = {torch.zeros(115)}
+weight = torch.zeros(116, requires_grad=True); weight.sum().backward(); weight.grad = torch.zeros(116)
+partial = functools.partial(print, torch.zeros(117))
+gc.collect(); gc.disable()
+ring = Trainer(); ring.self = ring; ring.held = torch.zeros(118); del ring
+attribute = torch.zeros(1); attribute.extra = torch.zeros(119)
+two = torch.zeros(120); again = {"two": two}
+def wait():
+    local = torch.zeros(121)
+    ready.set(); forever.wait()
+ready, forever = threading.Event(), threading.Event()
+threading.Thread(target=wait, name="worker", daemon=True).start(); ready.wait()
+base = torch.zeros(131); view = base[1:]; held = [base]; del base
+hook = torch.zeros(123)
+network[1].register_forward_hook(functools.partial(print, hook)); del hook
+START_AGENT
+print("READY", flush=True)
+for line in sys.stdin:
+    exec(line)
+    print("DONE", flush=True)
+"""
+
+CASES = {
+    97: [[("global", "trainer"), ("attribute", ".logs"), ("key", "['val_logits']"), ("index", "[3]")]],
+    101: [[("class", "__main__.Model"), ("attribute", ".cache")]],
+    103: [[("global", "closure"), ("closure", "x of make.<locals>.inner()")]],
+    104: [[("global", "generator"), ("generator", "rows in produce() <string>:16")]],
+    105: [[("global", "coroutine"), ("coroutine", "inner in serve() <string>:21")]],
+    106: [[("global", "load"), ("cache", "lru_cache of load()"), ("key", "[106]")]],
+    107: [[("global", "load_few"), ("cache", "lru_cache of load_few()")]],
+    108: [
+        [
+            ("global", "error"),
+            ("traceback", "of ZeroDivisionError"),
+            ("traceback", "line 36"),
+            ("traceback", "line 35"),
+            ("frame", "secret in fail() <string>:35"),
+        ]
+    ],
+    109: [[("global", "queue"), ("index", "[500]")]],
+    110: [[("global", "long"), ("index", "[20000]")]],
+    111: [[("global", "table"), ("key", "[2500]")]],
+    112: [[("global", "array"), ("array", "ndarray")]],
+    113: [[("global", "slotted"), ("attribute", ".held")]],
+    114: [[("global", "default"), ("default", "of default()"), ("index", "[0]")]],
+    115: [[("global", "bag"), ("element", "in a set")]],
+    117: [[("global", "partial"), ("attribute", ".args"), ("index", "[0]")]],
+    120: [[("global", "two")], [("global", "again"), ("key", "['two']")]],
+    121: [[("local", "local @ wait() <string>:53 [worker]")]],
+    123: [
+        [
+            ("global", "network"),
+            ("attribute", "._modules"),
+            ("key", "['1']"),
+            ("hook", "._forward_hooks"),
+            ("key", "[0]"),
+            ("attribute", ".args"),
+            ("index", "[0]"),
+        ]
+    ],
+}
+
+
+class Asked:
+    """The program and a viewer that has seen all its tensors."""
+
+    def __init__(self, process: Any, client: Any) -> None:
+        self.process, self.client = process, client
+        client.refresh()
+
+    def id_of(self, size: int) -> int:
+        found = [row["id"] for row in self.client.tables["tensors"].values() if row["shape"] == [size]]
+        assert len(found) == 1, found
+        return int(found[0])
+
+    def about(self, tensor: int, **fields: Any) -> dict[str, Any]:
+        self.client.send({"t": "holders", "request": "h", "tensor": tensor, "limit": 8, **fields})
+        answer: dict[str, Any] = self.client.until("holders", request="h")
+        return answer
+
+    def chains(self, size: int) -> list[list[tuple[str, str]]]:
+        answer = self.about(self.id_of(size))
+        assert answer["complete"], answer
+        return [[(kind, label) for kind, label in chain] for chain in answer["chains"]]
+
+
+@pytest.fixture
+def asked(program: Any, connect: Any) -> Asked:
+    process, path = program(PROGRAM, budget=1.0)
+    return Asked(process, connect(path))
+
+
+def test_chains_from_what_the_program_reaches(asked: Asked) -> None:
+    found = {size: asked.chains(size) for size in CASES}
+    assert found == CASES
+
+
+def test_what_torch_itself_holds(asked: Asked) -> None:
+    gradient = next(row["id"] for row in asked.client.tables["tensors"].values() if row["names"] == ["weight.grad"])
+    assert ["gradient", "weight.grad"] in [chain[0] for chain in asked.about(gradient)["chains"]]
+    chains = asked.chains(131)
+    assert [("global", "held"), ("index", "[0]")] in chains
+    assert [("base", "base of the view view")] in chains
+
+
+def test_a_circle_that_nothing_leads_to_is_unreachable(asked: Asked) -> None:
+    (chain,) = asked.chains(118)
+    assert chain[0][0] == "unreachable"
+    assert chain[-1] == ("attribute", ".held")
+
+
+def test_a_tensor_that_is_gone_is_said_to_be(asked: Asked) -> None:
+    asked.client.send({"t": "holders", "request": "h", "tensor": 1 << 40, "limit": 8})
+    assert asked.client.until("failed", request="h")["cause"] == "There is no such tensor any more."
+
+
+def test_a_search_can_be_given_up_and_goes_on_beside_samples(asked: Asked) -> None:
+    client, tensor = asked.client, asked.id_of(97)
+    client.send({"t": "subscribe", "interval": 0.1})
+    for request in ("a", "b", "c"):
+        client.send({"t": "holders", "request": request, "tensor": tensor, "limit": 8})
+    client.send({"t": "cancel", "request": "a"})
+    client.send({"t": "cancel", "request": "b"})
+    samples = 0
+    while True:
+        header, payload = client.receive()
+        client._apply(header, payload)
+        assert header.get("request") not in ("a", "b")
+        samples += header["t"] == "sample"
+        if header["t"] == "holders":
+            break
+    assert header["request"] == "c"
+    assert samples > 1
+
+
+def test_the_program_finds_nothing_changed(asked: Asked) -> None:
+    process, client = asked.process, asked.client
+    line = "print(sys.getrefcount(trainer.logs['val_logits'][3]), gc.isenabled(), sys.getswitchinterval())"
+
+    def say() -> str:
+        process.stdin.write(line + "\n")
+        process.stdin.flush()
+        printed = process.stdout.readline()
+        assert process.stdout.readline() == "DONE\n"
+        return str(printed)
+
+    before = say()
+    for size in (97, 103, 109):
+        asked.chains(size)
+    assert say() == before
+    client.send({"t": "detach"})
+    assert client.until("bye")["reason"] == "detached"
+    assert say() == before
