@@ -50,9 +50,9 @@ def _remove(folder: int, name: str) -> None:
     """Remove the socket, and its directory unless another agent has its own there."""
     if stat.S_ISSOCK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
         os.unlink(name, dir_fd=folder)
-    place = os.readlink(f"/proc/self/fd/{folder}")
+    place = Path(f"/proc/self/fd/{folder}").readlink()
     parent = os.open("..", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
     try:
-        os.rmdir(os.path.basename(place), dir_fd=parent)
+        os.rmdir(place.name, dir_fd=parent)
     finally:
         os.close(parent)
