@@ -12,7 +12,7 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -51,10 +51,13 @@ TRACED_SECONDS = 0.3
 ANSWER_SECONDS = 2.0  # at least, from the moment the bootstrap has run
 
 
-def attach(pid: int, *, timeout: float = 5.0, budget: float = 0.01) -> Endpoint:
+def attach(
+    pid: int, *, timeout: float = 5.0, budget: float = 0.01, unwanted: Callable[[Endpoint], object] | None = None
+) -> Endpoint:
     """Return an agent in process `pid`, put there if none is. Raises an AttachError that says what to do.
 
     `timeout` is how long to wait for the process to let us run; `budget` the share of its time the agent may use.
+    `unwanted` is called with an agent that we put there although we were interrupted: it was too late to cancel it.
     """
     started = time.monotonic()
     if sys.platform == "linux":
@@ -62,7 +65,7 @@ def attach(pid: int, *, timeout: float = 5.0, budget: float = 0.01) -> Endpoint:
     endpoint = find_endpoint(pid)
     if endpoint is None:
         with _alone(pid, timeout) if sys.platform == "linux" else contextlib.nullcontext():
-            endpoint = find_endpoint(pid) or _put_in(pid, timeout, budget)
+            endpoint = find_endpoint(pid) or _put_in(pid, timeout, budget, unwanted)
         rendezvous.sweep(Path(endpoint.path).parent)
     return replace(endpoint, seconds=time.monotonic() - started)
 
@@ -82,12 +85,12 @@ def _check_state(pid: int) -> None:
         time.sleep(0.005)
 
 
-def _put_in(pid: int, timeout: float, budget: float) -> Endpoint:
+def _put_in(pid: int, timeout: float, budget: float, unwanted: Callable[[Endpoint], object] | None = None) -> Endpoint:
     """Borrow a thread where that is possible, else let the target's own Python do it, if it knows how."""
     refused: AttachError
     if sys.platform == "linux" and platform.machine() == "x86_64":
         try:
-            return _inject(pid, timeout, budget)
+            return _inject(pid, timeout, budget, unwanted)
         except LEAVES_OTHER_WAYS as error:
             # a process that ends refuses things in many ways, a little before its end shows
             if poll(lambda: not procfs.alive(pid), ENDING_SECONDS):
@@ -185,7 +188,7 @@ def _await_agent(pid: int, injection: Injection, timeout: float) -> Endpoint:
     return endpoint
 
 
-def _inject(pid: int, timeout: float, budget: float) -> Endpoint:
+def _inject(pid: int, timeout: float, budget: float, unwanted: Callable[[Endpoint], object] | None = None) -> Endpoint:
     worker = _Thread(pid, timeout, budget, secrets.token_hex(16))
     try:
         worker.start()
@@ -194,6 +197,8 @@ def _inject(pid: int, timeout: float, budget: float) -> Endpoint:
         worker.stop.set()
         if worker.is_alive():
             worker.done.wait()
+        if worker.endpoint is not None and unwanted is not None:
+            unwanted(worker.endpoint)
         raise
     worker.join()
     if worker.error is not None:

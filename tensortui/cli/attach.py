@@ -35,11 +35,11 @@ def run(arguments: argparse.Namespace) -> int:
         require_terminal("tensortui ps")
         return _choose(arguments, limits)
     require_terminal(f"tensortui snapshot {pid} --json")
-    from tensortui.attach import attach
+    from tensortui.cli.connecting import attached
     from tensortui.cli.viewer import view
 
     options = {"timeout": arguments.timeout, "budget": arguments.budget}
-    view(attach(pid, **options), arguments, limits, **options)
+    view(attached(pid, **options), arguments, limits, **options)
     return 0
 
 

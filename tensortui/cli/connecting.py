@@ -1,12 +1,14 @@
-"""From an agent that was found to a connection that has been welcomed."""
+"""From a process to an agent in it, and to a connection that has been welcomed."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from typing import TYPE_CHECKING
 
 from tensortui.attach import attach
+from tensortui.errors import TensortuiError
 
 if TYPE_CHECKING:
     from tensortui.attach import Endpoint
@@ -14,6 +16,23 @@ if TYPE_CHECKING:
 
 RETRY_SECONDS = 3.0
 RETRY_PAUSE = 0.02
+
+
+def attached(pid: int, *, timeout: float = 5.0, budget: float = 0.01) -> Endpoint:
+    """Return an agent in process `pid`, put there if none is; whoever interrupts that leaves none behind."""
+    return attach(pid, timeout=timeout, budget=budget, unwanted=_take_out)
+
+
+def _take_out(endpoint: Endpoint) -> None:
+    """Take out an agent that we have just brought, unless another viewer has found it by now."""
+    from tensortui.sources.live import LiveSource
+
+    async def detach() -> None:
+        source = await LiveSource.connect(endpoint, interval=None)
+        await source.detach(if_alone=True)
+
+    with contextlib.suppress(TensortuiError):  # without a viewer it ends by itself
+        asyncio.run(detach())
 
 
 async def connect(

@@ -60,10 +60,10 @@ def run(arguments: argparse.Namespace) -> int:
     pid = parse_pid(arguments.pid)
     import asyncio
 
-    from tensortui.attach import attach
+    from tensortui.cli.connecting import attached
 
     options = {"timeout": arguments.timeout, "budget": arguments.budget}
-    endpoint = attach(pid, **options)
+    endpoint = attached(pid, **options)
     tensor, found = asyncio.run(
         search(endpoint, arguments.tensor, limit=arguments.limit, wait=arguments.wait, **options)
     )

@@ -44,10 +44,10 @@ def run(arguments: argparse.Namespace) -> int:
     limits = thresholds(arguments.config)
     import asyncio
 
-    from tensortui.attach import attach
+    from tensortui.cli.connecting import attached
 
     options = {"timeout": arguments.timeout, "budget": arguments.budget}
-    endpoint = attach(pid, **options)
+    endpoint = attached(pid, **options)
     sample, graph = asyncio.run(read(endpoint, graph=arguments.graph, wait=arguments.wait, **options))
     from tensortui.analysis.document import document, dumps
 
