@@ -14,7 +14,7 @@ from tensortui.wire.messages import PROTOCOLS, common_protocol
 
 WAITING, SCANNING, LIVE = "waiting", "scanning", "live"
 NO_TENSOR = {"cause": "There is no such tensor any more.", "next_step": "Look for what is there now."}
-FAILURES = 5  # of the agent's own that are told
+FAILURES, FAILED_FOR = 5, 60.0  # of the agent's own: how many are told, and for how many seconds after the last time
 ARGUMENTS = vars(BaseException)["args"].__get__
 
 
@@ -28,14 +28,17 @@ class Answers:
         self._governor = governor
         self._server = server
         self._seq = 0
-        self._failures: List[str] = []
+        self._failures: Dict[str, float] = {}  # when each was last met
 
     def failed(self, error: BaseException) -> str:
         """Note a failure of the agent's own for the coverage, and return the sentence."""
         # Not by str(): it may be an error of the program's, whose `__str__` is not for us to run.
         said = " ".join(str(one) for one in ARGUMENTS(error) if type(one) in (str, int))
         sentence = "the agent failed: %s: %s" % (labels.type_name(type(error)), labels.clip(labels.safe(said), 200))
-        self._failures = [*[one for one in self._failures if one != sentence][1 - FAILURES :], sentence]
+        self._failures.pop(sentence, None)
+        self._failures[sentence] = time.monotonic()
+        while len(self._failures) > FAILURES:
+            del self._failures[next(iter(self._failures))]
         return sentence
 
     def welcome(self, header: Dict[str, Any], torch: Any) -> Dict[str, Any]:
@@ -52,7 +55,8 @@ class Answers:
     def sample(self, one: Connection, sampler: Optional[Sampler], request: Any = None) -> Dict[str, Any]:
         """Return the message that closes a batch."""
         self._seq += 1
-        reasons = list(self._failures)
+        now = time.monotonic()
+        reasons = [sentence for sentence, at in self._failures.items() if now - at < FAILED_FOR]
         scanning = sampler is not None and not self.live
         if sampler is not None:
             reasons += sampler.reasons()

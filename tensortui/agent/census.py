@@ -11,7 +11,8 @@ from tensortui.wire.messages import OTHER
 SEPARATOR = "\0"  # between the names of one tensor: no name has an unprintable character in it
 MAX_NAMES = 16
 
-# Sliced work: yields None, guard.APART or guard.LATER after every 0.1 ms or so; the loop decides when it goes on.
+# Sliced work: yields after every 0.1 ms or so, and the loop decides when it goes on. It yields None, guard.APART,
+# seconds for which there is nothing to do (as guard.LATER), or once the jobs.Held that it keeps.
 Work = Generator[Any, None, Any]
 
 
@@ -104,7 +105,7 @@ class TypeSet:
         return id(kind) in self.ids
 
 
-class _Keyed(weakref.ref):  # type: ignore[type-arg]
+class Keyed(weakref.ref):  # type: ignore[type-arg]
     """A weak reference that knows under which key it is kept."""
 
     __slots__ = ("key",)
@@ -116,14 +117,14 @@ class WeakBag:
 
     def __init__(self) -> None:
         """Start empty."""
-        self._refs: Dict[int, _Keyed] = {}
-        self._dead: Deque[_Keyed] = collections.deque()
+        self._refs: Dict[int, Keyed] = {}
+        self._dead: Deque[Keyed] = collections.deque()
 
     def add(self, thing: Any) -> None:
         """Remember `thing` weakly; nothing happens where it is known already."""
         known = self._refs.get(id(thing))
         if known is None or known() is not thing:
-            ref = self._refs[id(thing)] = _Keyed(thing, self._dead.append)
+            ref = self._refs[id(thing)] = Keyed(thing, self._dead.append)
             ref.key = id(thing)
 
     def tidy(self) -> Work:

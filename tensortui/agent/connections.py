@@ -1,14 +1,18 @@
-"""The viewers' side of the agent: a listening socket, several connections, none of which can block or bloat it."""
+"""The viewers' side of the agent: a listening socket, several connections, none of which can block or bloat it.
+
+What is called in the loop outside of a piece of work (`wait`, and what it calls) allocates next to nothing that the
+collector counts: neither iterators nor generators, and no `memoryview`. See `loop`.
+"""
 
 import _thread
 import collections
-import os
 import select
 import socket
 import time
 from typing import Any, Callable, Deque, Dict, List, Optional, Tuple
 
-from tensortui.agent.descriptors import Held, HeldSocket
+from tensortui.agent.descriptors import HeldSocket
+from tensortui.agent.guard import Alone
 from tensortui.agent.listening import listen, peer_allowed, remove
 from tensortui.agent.requests import checked
 from tensortui.agent.rows import Batch, Reader
@@ -21,6 +25,7 @@ MAX_BRACKETS = 64
 READ_SIZE = 16 << 10  # what is taken from a viewer in one go
 READ_SHARE = 4.0  # budgets that reading what all the viewers ask may cost
 DEAF = 1.0  # seconds for which nobody is let in where the target has no descriptor to spare
+MOST_SENT = 256 << 10  # in one go
 LOW_WATER = 256 << 10  # the next frame of a batch is encoded when less than this is waiting
 MAX_QUEUED = 4 << 20  # answers waiting beside batches; a viewer that lets more pile up is cut off
 MAX_FRAMES = 4096  # the same, behind batches
@@ -56,13 +61,17 @@ class Connection:
         self._moved = now
         self._since = now
 
-    def receive(self) -> List[Dict[str, Any]]:
-        """Return the requests that came; raises WireError or OSError where the connection is of no more use."""
+    def receive(self) -> bytes:
+        """Return what came; raises OSError where the connection is of no more use."""
         if not self.held.ours:
             raise ConnectionResetError
         data = self.sock.recv(READ_SIZE)
         if not data:
             raise ConnectionResetError
+        return data
+
+    def decode(self, data: bytes) -> List[Dict[str, Any]]:
+        """Return the requests that `data` ends; raises WireError where it is nothing that a viewer sends."""
         return [header for header, _ in self._decoder.feed(data)]
 
     def send(self, header: Dict[str, Any], payload: bytes = b"") -> None:
@@ -128,7 +137,7 @@ class Connection:
             if not self.held.ours:
                 raise ConnectionResetError
             try:
-                sent = self.sock.send(memoryview(self._out)[: 256 << 10])
+                sent = self.sock.send(self._out if len(self._out) <= MOST_SENT else self._out[:MOST_SENT])
             except (BlockingIOError, InterruptedError):
                 return
             del self._out[:sent]
@@ -170,55 +179,76 @@ class Server:
         self._sock = HeldSocket(sock)
         self._deaf_until = 0.0
         try:
-            self._wake_read, self._wake_write = map(Held, os.pipe())
+            self._wake_read, self._wake_write = map(HeldSocket, socket.socketpair())
         except OSError:
             self._sock.close()
             remove(self.path)
             raise
-        os.set_blocking(self._wake_read.fd, False)
-        os.set_blocking(self._wake_write.fd, False)
+        self._wake_read.sock.setblocking(False)
+        self._wake_write.sock.setblocking(False)
+        self._asleep = False  # whether nothing can wake us any more: the target has put something else in that place
         self._wake_lock = _thread.allocate_lock()
+        self._piece = Alone()
+        self._events: Dict[int, int] = {}  # what the last wait brought, by descriptor
+        self.plan(0.0)
 
     def wake(self) -> None:
         """End the current wait of the agent's thread; may be called from any thread."""
         with self._wake_lock:  # or the number could become another's just before it is written to
             if self._wake_write.ours:
                 try:
-                    os.write(self._wake_write.fd, b"x")
+                    self._wake_write.sock.send(b"x")
                 except OSError:
                     pass
 
-    def wait(self, timeout: float) -> None:
-        """Sleep until something arrives or `timeout` seconds are over, then serve the sockets."""
+    def plan(self, timeout: float) -> None:
+        """Prepare the next wait, for `timeout` seconds at most."""
         now = time.monotonic()
-        poll = select.poll()
+        self._poll = poll = select.poll()
         pauses = [max(timeout, 0.0)]
-        for held, until in ((self._sock, self._deaf_until), (self._wake_read, 0.0)):
-            if until > now:
-                pauses.append(until - now)
-            elif held.ours:
-                poll.register(held.fd, select.POLLIN)
+        if self._deaf_until > now:
+            pauses.append(self._deaf_until - now)
+        elif self._sock.fd >= 0:
+            poll.register(self._sock.fd, select.POLLIN)
+        if self._wake_read.fd >= 0 and not self._asleep:
+            poll.register(self._wake_read.fd, select.POLLIN)
         for one in self.connections:
             paused = one.quiet_until > now
             if paused:
                 pauses.append(one.quiet_until - now)
+            if one.broken:
+                pauses.append(0.0)
             events = (0 if paused else select.POLLIN) | (select.POLLOUT if one._out else 0)
             if events:  # else not even the end of the connection is to wake us
                 poll.register(one.sock, events)
+        self._pause = 1000.0 * min(pauses)
+
+    def wait(self) -> None:
+        """Sleep until something arrives or the time that was planned is over, then serve the sockets."""
+        self._events.clear()
         try:
-            ready = dict(poll.poll(1000.0 * (0.0 if any(one.broken for one in self.connections) else min(pauses))))
+            ready = self._poll.poll(self._pause)
         except InterruptedError:
-            ready = {}
+            ready = []
+        place = len(ready)
+        while place:
+            place -= 1
+            self._events[ready[place][0]] = ready[place][1]
         now = time.monotonic()
-        if self._wake_read.fd in ready and self._wake_read.ours:
-            try:
-                os.read(self._wake_read.fd, 4096)
-            except OSError:
-                pass
-        if self._sock.fd in ready:
+        if self._wake_read.fd in self._events:
+            self._asleep = not self._wake_read.ours
+            if not self._asleep:
+                try:
+                    self._wake_read.sock.recv(4096)
+                except OSError:
+                    pass
+        if self._sock.fd in self._events:
             self._deaf_until = self._accept(now)
-        for one in list(self.connections):
-            self._serve(one, ready.get(one.sock.fileno(), 0), now)
+        place = len(self.connections)
+        while place:  # from the end: one of them may be dropped
+            place -= 1
+            one = self.connections[place]
+            self._serve(one, self._events.get(one.sock.fileno(), 0), now)
 
     def _accept(self, now: float) -> float:
         """Let one viewer in; return until when no other is, so that no number of them costs too much."""
@@ -258,9 +288,12 @@ class Server:
     def _read(self, one: Connection, now: float) -> None:
         start = time.thread_time()
         try:
-            for header in one.receive():
+            data = one.receive()
+            self._piece.begin()
+            for header in one.decode(data):
                 self._request(one, header)
         finally:
+            self._piece.end()
             cost = time.thread_time() - start
             one.quiet_until = now + cost * len(self.connections) / self._share
 

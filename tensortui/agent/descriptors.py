@@ -5,7 +5,10 @@ A forked child that closes everything it inherited and opens files of its own, a
 
 import os
 import socket
+import sys
 from typing import Tuple
+
+SO_COOKIE = 57  # of Linux: `socket` does not name it
 
 
 class Held:
@@ -34,14 +37,32 @@ class Held:
 
 
 class HeldSocket(Held):
-    """The same for a socket, whose object would close the number at its own end."""
+    """The same for a socket, whose object would close the number at its own end.
 
-    __slots__ = ("sock",)
+    Linux gives each socket a number of its own, which is asked for without giving up the interpreter lock and comes
+    without a container that the collector would count, as the result of fstat is one.
+    """
+
+    __slots__ = ("_cookie", "sock")
 
     def __init__(self, sock: socket.socket) -> None:
         """Take over `sock`."""
         super().__init__(sock.fileno())
         self.sock = sock
+        try:
+            self._cookie = sock.getsockopt(socket.SOL_SOCKET, SO_COOKIE, 8) if sys.platform == "linux" else b""
+        except OSError:
+            self._cookie = b""
+
+    @property
+    def ours(self) -> bool:
+        """Whether the number still stands for this socket."""
+        if not self._cookie:
+            return super().ours
+        try:
+            return self.fd >= 0 and self.sock.getsockopt(socket.SOL_SOCKET, SO_COOKIE, 8) == self._cookie
+        except OSError:
+            return False
 
     def close(self) -> None:
         """Close it where it is ours, else only forget it."""

@@ -4,10 +4,10 @@ import collections
 import gc
 import sys
 import weakref
-from itertools import compress, repeat
+from itertools import chain, compress, repeat, tee
 from typing import Any, Callable, Deque, Dict, List, Sequence, Set
 
-from tensortui.agent.census import Census, Tracked, Work, has_base
+from tensortui.agent.census import Census, Keyed, Work, has_base
 from tensortui.agent.containers import is_wrapper
 from tensortui.agent.guard import Alone
 
@@ -17,7 +17,6 @@ PAUSE, MOST_PAUSE = 5.0, 600.0  # seconds for which one that did is left alone
 GENERATIONS = (0, 1) if sys.version_info < (3, 14) else (0,)
 NEWEST = (0,)
 AT_ONCE = 16  # new tensors
-CHUNK = 2_000
 RELEASED = 32  # tensors between two looks at the clock
 SWAPS = (
     "torch.__future__.set_swap_module_params_on_conversion(True) is set: torch refuses to exchange tensors that are "
@@ -39,7 +38,8 @@ class Types:
         census.module_base, census.optimizer_base = torch.nn.Module, torch.optim.Optimizer
         self.roots: Dict[int, type] = {id(one): one for one in (base, torch.nn.Module, torch.optim.Optimizer)}
         self.wanted: Set[int] = set()
-        self.kinds: List[weakref.ref[Any]] = []  # the same types, for the pool scan
+        self._kinds: Dict[int, Keyed] = {}  # the same types, each dropped from the sets as soon as it is dead
+        self._dead: Deque[Keyed] = collections.deque()
         self.grown = False  # types appeared since this was last set to False
         self._future = vars(torch).get("__future__")
         self._swaps = False  # as of the last refresh
@@ -51,6 +51,24 @@ class Types:
 
     def _swaps_now(self) -> bool:
         return self._future is not None and vars(self._future).get("_swap_module_params_on_conversion") is True
+
+    @property
+    def kinds(self) -> "List[weakref.ref[Any]]":
+        """The types, for the pool scan."""
+        return list(self._kinds.values())
+
+    def forget_dead(self) -> None:
+        """Drop the ids of types that died: another may have got the address, even one without weak references.
+
+        To be called in the piece in which the sets are used, before that.
+        """
+        dead = self._dead
+        while dead:
+            ref = dead.popleft()
+            if self._kinds.get(ref.key) is ref:
+                del self._kinds[ref.key]
+                self.wanted.discard(ref.key)
+                self._census.types.ids.discard(ref.key)
 
     def refresh(self) -> Work:
         """Walk the subclasses anew: types may have been defined, or have died, since.
@@ -64,7 +82,7 @@ class Types:
         self._census.exact_types = [] if swaps else self._exact
         tensors: Set[int] = set()
         wanted: Set[int] = set()
-        kinds = []
+        kinds: Dict[int, Keyed] = {}
         for root in self.roots.values():
             todo = [weakref.ref(root)]
             of_tensors = root is self._census.base
@@ -77,17 +95,24 @@ class Types:
                 seen.add(id(kind))
                 if WEAKREF_OFFSET(kind) and not (of_tensors and (swaps or is_wrapper(kind))):
                     into.add(id(kind))
-                    kinds.append(weakref.ref(kind))
+                    known = self._kinds.get(id(kind))
+                    if known is None or known() is not kind:
+                        known = Keyed(kind, self._dead.append)
+                        known.key = id(kind)
+                    kinds[id(kind)] = known
                 todo.extend(map(weakref.ref, SUBCLASSES(kind)))
                 del kind
                 yield
         wanted |= tensors
         self.grown = self.grown or not wanted <= self.wanted
-        self.kinds = kinds
+        self._kinds = kinds
         fewer = not self._census.types.ids <= tensors
         for ids, now in ((self._census.types.ids, tensors), (self.wanted, wanted)):
             ids.update(now)  # a look between two pieces must never see a set without what stays
             ids.intersection_update(now)
+        # Those of the last refresh that have died since were dropped under the ids that they had then.
+        self._dead.extend(ref for ref in kinds.values() if ref() is None)
+        self.forget_dead()
         if fewer:
             yield from self._release()
 
@@ -116,9 +141,10 @@ class Young:
     the scan that follows when the numbers do not agree.
     """
 
-    def __init__(self, wanted: Set[int], dead: Deque["weakref.ref[Any]"], clock: Callable[[], float]) -> None:
-        """Prepare to look for objects whose types have the ids `wanted`."""
-        self.wanted = wanted.__contains__
+    def __init__(self, types: Types, dead: Deque["weakref.ref[Any]"], clock: Callable[[], float]) -> None:
+        """Prepare to look for objects of `types`."""
+        self._types = types
+        self.wanted = types.wanted.__contains__
         self.found: Deque[weakref.ref[Any]] = collections.deque()
         self.dead = dead
         self.passed = 0  # collections, or looks left out, by which something may have been missed
@@ -135,6 +161,7 @@ class Young:
         left alone for a while, each time for longer.
         """
         with Alone():  # the list of them is in hand for a moment
+            self._types.forget_dead()
             moved = sum(one["collections"] for one in gc.get_stats()[1:])
             self.passed += moved - self._moved
             self._moved = moved
@@ -156,21 +183,27 @@ class Young:
                 del objects
 
 
+    def look_at_all(self, generation: int) -> None:
+        """Note all of a generation however large it is, by one call of a C function: its list is never in hand.
+
+        That holds the interpreter lock for 0.2 us an object, 0.4 s at two million. But while anybody holds the list,
+        nothing in it dies, and who waits for the lock may get it between any two instructions of Python.
+        """
+        with Alone():
+            self._types.forget_dead()
+            objects, same = tee(chain.from_iterable(map(gc.get_objects, (generation,))))
+            picked = compress(objects, map(self.wanted, map(id, map(type, same))))
+            self.found.extend(map(weakref.ref, picked, repeat(self.dead.append)))
+
+
 def scan_generations(young: Young) -> Work:
     """Note everything the collector tracks, youngest generation first: objects only ever move up meanwhile."""
-    wanted = young.wanted
     for generation in (0, 1, 2):
-        objects = gc.get_objects(generation=generation)  # holds the GIL for about 0.1 us an object
-        while objects:
-            part = objects[-CHUNK:]
-            del objects[-CHUNK:]
-            picked = compress(part, map(wanted, map(id, map(type, part))))
-            young.found.extend(map(weakref.ref, picked, repeat(young.dead.append)))
-            del part, picked
-            yield
+        young.look_at_all(generation)
+        yield
 
 
-def absorb(young: Young, census: Census, read: Callable[[Tracked], None]) -> Work:
+def absorb(young: Young, census: Census, read_newest: Callable[[], None]) -> Work:
     """Enter what was found, the newest first: tensors into the census, modules and optimizers into their bags.
 
     The first few tensors that are new are read in the same breath: in a program of few tensors, each may live for a
@@ -186,7 +219,7 @@ def absorb(young: Young, census: Census, read: Callable[[Tracked], None]) -> Wor
                 left -= 1
                 if new and at_once:
                     at_once -= 1
-                    read(census.fresh.pop())
+                    read_newest()
         yield
 
 

@@ -11,7 +11,7 @@ from itertools import chain
 from types import CellType, CodeType, FrameType
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from tensortui.agent.guard import ONLY_TRUE, Alone, DisturbedError, Stillness
+from tensortui.agent.guard import ONLY_TRUE, Alone, DisturbedError, Stillness, not_alone
 from tensortui.agent.memory import WORD, is_pointer
 
 MAX_SLOTS = 512
@@ -45,7 +45,8 @@ class Locals:
     """Where this interpreter keeps the fast locals of a frame. `usable` is False where that is not certain."""
 
     def __init__(self) -> None:
-        """Calibrate on frames of our own."""
+        """Calibrate on frames of our own. Loading the library may give up the interpreter lock."""
+        not_alone()
         self.reason = ""
         self._pointer = 0  # offset of the pointer to the inner frame in the frame object; 0: the slots lie in it
         self._slots = 0
@@ -56,11 +57,8 @@ class Locals:
         elif (3, 11) <= sys.version_info < (3, 11, 2):
             # These still list a frame while its variables are being freed.
             self.reason = "names of local variables are not read before Python 3.11.2"
-        elif hasattr(sys, "_is_gil_enabled"):
-            import sysconfig
-
-            if sysconfig.get_config_var("Py_GIL_DISABLED"):
-                self.reason = "names of local variables cannot be read without the global interpreter lock"
+        elif "t" in getattr(sys, "abiflags", ""):  # not from sysconfig: that reads files
+            self.reason = "names of local variables cannot be read without the global interpreter lock"
         if not self.reason:
             for _ in range(TRIES):
                 try:

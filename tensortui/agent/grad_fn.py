@@ -9,6 +9,7 @@ import re
 from typing import Any, Dict, Optional, Tuple
 
 from tensortui.agent import nodes
+from tensortui.agent.guard import not_alone
 from tensortui.agent.memory import WORD, Memory
 from tensortui.agent.tensor_impl import POINTERS, routes
 
@@ -22,6 +23,7 @@ class NodeNames:
 
     def __init__(self, torch: Any) -> None:
         """Learn it from a small graph of our own, gone again when this returns."""
+        not_alone()
         self.usable = False
         self._offsets: Tuple[int, ...] = ()  # from the Python object to the C++ tensor, its autograd data, its node
         self._names: Dict[int, str] = {}  # by the address of the virtual table

@@ -9,7 +9,7 @@ no Python object yet can only be had from torch: that is done where the target i
 from array import array
 from typing import Any, List, Optional, Tuple
 
-from tensortui.agent.guard import QUIET, Backward, DisturbedError, Stillness
+from tensortui.agent.guard import QUIET, Backward, DisturbedError, Stillness, not_alone
 from tensortui.agent.memory import WORD, Memory, is_pointer, pairs
 from tensortui.agent.tensor_impl import NBYTES, POINTERS, SOUGHT, STORAGE, routes
 
@@ -30,6 +30,7 @@ class GradientPointers:
 
     def __init__(self, torch: Any) -> None:
         """Learn it from small tensors of our own, gone again when this returns."""
+        not_alone()
         self.usable = False
         self._offsets: Tuple[int, ...] = ()  # from the Python object to the C++ one, its autograd data, the gradient
         self._slot = 0  # from a C++ tensor to its Python object

@@ -292,9 +292,9 @@ def walk(context: Context, roots: Optional[List[int]], limit: int = MAX_NODES) -
     """Return the body of the `graph` message: what is behind the tensors `roots`, or behind all of them."""
     base = context.census.base
     kept = context.census.memory
-    if "graph reader" not in kept:
-        kept["graph reader"] = TensorReader(context.torch, Size(context.torch).of)
-    picture = Picture(kept["graph reader"])
+    if "reader" not in kept:  # it was made in the beginning: to learn what it must know gives up the interpreter lock
+        kept["reader"] = TensorReader(context.torch, Size(context.torch).of)
+    picture = Picture(kept["reader"])
     cut = False
     if base is not None:
         walker = Walker(context, base, max(1, min(limit, MAX_NODES)))

@@ -18,7 +18,7 @@ PAUSE = 5e-5  # seconds without the interpreter lock before a piece, where no se
 ALONE = 0.02  # seconds that who waits from now on waits before asking for the lock: a few may, once it is free again
 PIECE = 4e-4  # seconds that the work in one piece may take
 MOST_FRAMES = 4_000  # of all threads together that are gone through in one piece
-LATER = "later"  # what work yields when it can do nothing more in this slice, as while a backward runs
+LATER = 0.004  # what work yields when it can do nothing more for so many seconds, as while a backward runs
 APART = "apart"  # what work yields before a step that gives up the lock, as reading a file does
 REST = 0.02  # seconds
 TRIFLE = 3e-4  # seconds of processor time that do not count
@@ -80,6 +80,7 @@ class Company:
         self._partner: Optional[Partner] = None
         self.alone: Optional[Alone] = None  # the outermost block that is open
         self.holder = 0  # the thread that opened it
+        self.pieces = 0  # how many such blocks there have been: within one of them nobody else has run
 
     def partner(self) -> Partner:
         """Return the partner of this process: a fork leaves it behind."""
@@ -127,6 +128,11 @@ class Quiet:
 QUIET = Quiet()
 
 
+def not_alone() -> None:
+    """Say that what follows gives up the interpreter lock, as all of torch's operators do: a mistake inside a block."""
+    assert COMPANY.alone is None or COMPANY.holder != _thread.get_ident(), "the lock would be given up in a piece"
+
+
 def collecting() -> bool:
     """Whether the target lets its collector run: in a block of ours it sleeps anyway."""
     return gc.isenabled() if COMPANY.alone is None else COMPANY.alone.collecting
@@ -140,23 +146,37 @@ class Alone:
     well under `ALONE`. Both settings are changed and put back while the lock is held: no other thread ever sees them,
     and a fork inherits neither. The collector sleeps because it could run a finalizer of the target in the middle.
 
-    So nothing in a block may give up the lock: no file is read and no socket written. A block inside another one
-    changes nothing; it ends its pieces by its own limit or by that of the outer one, whichever comes first.
+    So nothing in a block may give up the lock: no file is read and no socket written, and no torch operator called
+    (what is learned from one is learned outside: see `not_alone`). And no exception may be in flight when a block ends:
+    the frames it came through hold what they had in hand. A block inside another one changes nothing; it ends its
+    pieces by its own limit or by that of the outer one, whichever comes first.
     """
 
     def __init__(self, limit: float = PIECE) -> None:
-        """Prepare a block whose work stops after `limit` seconds, told by `over`."""
-        self.limit = limit
+        """Prepare a block whose work stops after `limit` seconds, told by `over`. It may be entered again and again."""
+        self.limit = limit  # of the piece under way
+        self._wanted = limit
         self._end = 0.0
+        self._begun = False
         self._interval: Optional[float] = None
         self.collecting = False
 
     def __enter__(self) -> "Alone":
         """Take the lock afresh and keep it."""
+        self.begin()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        """Put both settings back as they were."""
+        self.end()
+
+    def begin(self) -> None:
+        """Do as `with` does, which makes objects of these methods first: outside of a block, the collector counts."""
+        self._begun = False
         outer = COMPANY.alone
         if outer is not None and COMPANY.holder == _thread.get_ident():
-            self._end = min(outer._end, time.perf_counter() + self.limit)
-            return self
+            self._end = min(outer._end, time.perf_counter() + self._wanted)
+            return
         asked = time.perf_counter()
         COMPANY.partner().take_turn()
         interval = sys.getswitchinterval()
@@ -165,17 +185,16 @@ class Alone:
         self.collecting = gc.isenabled()
         if self.collecting:
             gc.disable()
-        # Who began to wait in the microsecond before the interval was raised still asks after the old one.
+        # Who began to wait in the microsecond before the interval was raised still asks after the old one, so a quarter
+        # of that is the most. Where a thread runs that never lets go by itself turns are rare: all of it is used.
         now = time.perf_counter()
-        if now - asked > interval / 2:  # a thread runs that never lets go by itself: turns are rare, so use this one
-            self.limit = interval
-        self.limit = min(self.limit, interval / 4)
+        self.limit = interval / 4 if now - asked > interval / 2 else min(self._wanted, interval / 4)
         self._end = now + self.limit
         COMPANY.alone, COMPANY.holder = self, _thread.get_ident()
-        return self
+        COMPANY.pieces += 1
 
-    def __exit__(self, *_: Any) -> None:
-        """Put both settings back as they were."""
+    def end(self) -> None:
+        """Do as the end of a `with` block does."""
         if self._interval is None:
             return
         COMPANY.alone = None
@@ -185,7 +204,13 @@ class Alone:
             gc.enable()
 
     def over(self) -> bool:
-        """Whether the time for this piece is used up."""
+        """Whether the time for this piece is used up.
+
+        The first answer is no: each piece does something, however short the interval that the target has set.
+        """
+        if not self._begun:
+            self._begun = True
+            return False
         return time.perf_counter() >= self._end
 
 

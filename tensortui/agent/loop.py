@@ -1,19 +1,23 @@
-"""The agent's thread: serves the viewers and runs the work there is in short slices, as the governor allows."""
+"""The agent's thread: serves the viewers and runs the work there is in short slices, as the governor allows.
+
+What is decided and computed happens `Alone`, outside of which only system calls are made: whatever is allocated there
+could have the interpreter collect garbage, and run finalizers of the target, on this thread. So there, no loop goes
+over a list and no generator is made, for both have an object that the collector counts.
+"""
 
 import os
 import time
 from typing import Any, Dict, List, Optional
 
 from tensortui.agent.answers import Answers
-from tensortui.agent.census import Work
 from tensortui.agent.connections import MIN_INTERVAL, Connection, Server
 from tensortui.agent.governor import GAP, SAMPLE, SLICE, Governor
-from tensortui.agent.guard import APART, COMPANY, LATER, Alone
-from tensortui.agent.process import loaded_torch
+from tensortui.agent.guard import APART, COMPANY, Alone
+from tensortui.agent.jobs import Held, Job, forget_frames
+from tensortui.agent.process import command, loaded_torch
 from tensortui.agent.sampler import Sampler
 from tensortui.agent.work import Workshop
 
-LATER_GAP = 0.004  # seconds until what could do nothing more is asked again
 LOOK_FOR_TORCH = 0.25
 PROGRESS_EVERY = 0.25
 NOT_ALONE = {"cause": "Another viewer is connected.", "next_step": "Detach without asking for that."}
@@ -37,9 +41,13 @@ class Agent:
         self._pid = os.getpid()
         self._progress_at = 0.0
         self._torch_at = 0.0
-        self._apart: List[Work] = []  # what asked to run its next step by itself
+        self._leaving: Optional[Dict[str, Any]] = None  # the order to leave if nobody else is there, and whose it is
+        self._leaver: Optional[Connection] = None
+        self._encoding: List[Connection] = []  # whose next frames are to be encoded in this turn
         self._lonely_since = time.monotonic()
         self._cpu = time.thread_time()
+        self._piece = Alone(SLICE)
+        command()  # it reads a file
 
     @property
     def _sampler(self) -> Optional[Sampler]:
@@ -56,8 +64,8 @@ class Agent:
         """Serve until the end; leaves no socket and no file."""
         try:
             while not self._stop:
-                self._server.wait(self._timeout())
                 self._turn()
+                self._server.wait()
         finally:
             workshop, self._workshop = self._workshop, None
             if workshop is not None:
@@ -72,82 +80,125 @@ class Agent:
                 self._server.close()
 
     def _turn(self) -> None:
-        now = time.monotonic()
-        self._look_for_torch(now)
-        if self._answers.live and self._workshop is not None:
+        self._look_for_torch(time.monotonic())
+        gap = 0.0
+        self._piece.begin()
+        try:
+            job = self._choose(time.monotonic())
+            kind = SAMPLE if job is None else job.kind
+            if job is not None and not job.apart:
+                gap = self._go_on(job)
+                job = None
+            self._book(kind)
+            self._encoding = [one for one in self._server.connections if one.wants_encoding()]
+            self._server.plan(0.0 if job is not None else self._rest(gap))
+        finally:
+            self._piece.end()
+        if gap:
+            time.sleep(gap)  # at once: who allocates next is the one to collect, where that is due
+        if job is not None:
+            self._step_apart(job)
+        while self._encoding:
+            self._encode(self._encoding.pop())
+        if self._workshop is not None:
+            self._workshop.discard()
+        if self._leaving is not None:
+            self._leave()
+            self._server.plan(0.0)
+
+    def _encode(self, one: Connection) -> None:
+        self._piece.begin()
+        try:
+            while not self._piece.over() and one.encode_some():
+                pass
+        finally:
+            self._piece.end()
+
+    def _book(self, kind: str) -> None:
+        """Book what was used of the processor since the last time.
+
+        Never before it is asked what the governor lets run: a turn would use up what its slice has waited for.
+        """
+        cpu = time.thread_time()
+        self._governor.spend(cpu - self._cpu, kind)
+        self._cpu = cpu
+
+    def _choose(self, now: float) -> Optional["Job"]:
+        """Take up what is due, and return what is gone on with in this turn: the first that the governor lets run."""
+        if self._workshop is not None and self._answers.live:
             self._workshop.choose(now)
         else:
             self._tell_progress(now)
-        for one in self._server.connections:
-            if one.wants_encoding():
-                self._encode(one)
-        kind = self._slice()
-        cpu = time.thread_time()
-        spent, self._cpu = cpu - self._cpu, cpu
-        self._governor.spend(spent, kind)
         if any(one.greeted for one in self._server.connections):
             self._lonely_since = now
         elif now - self._lonely_since > self._idle_exit:
             self._stop = "idle"
+        at_hand = [] if self._workshop is None else self._workshop.at_hand
+        for job in at_hand:
+            job.let_go(now)
+        return next((job for job in at_hand if self._governor.wait(job.kind) == 0.0), None)
 
-    @staticmethod
-    def _encode(one: Connection) -> None:
-        with Alone(SLICE) as alone:
-            while not alone.over() and one.encode_some():
-                pass
+    def _go_on(self, job: "Job") -> float:
+        """Run one slice of `job`; return for how long nothing is to be done after it. Only `Alone`.
 
-    def _slice(self) -> str:
-        """Run one slice where the governor lets us; return the kind of work that this turn is booked under."""
-        workshop = self._workshop
-        at_hand = [] if workshop is None else workshop.at_hand
-        payable = next((one for one in at_hand if self._governor.wait(one[1]) == 0.0), None)
-        if workshop is None or payable is None:
-            return SAMPLE
-        work, kind = payable
-        start = time.thread_time()
-        try:
-            said = self._go_on(work)
-            self._apart = [one for one in self._apart if one is not work] + [work] * (said is APART)
-        except StopIteration:
-            workshop.over(work)
-        except Exception as error:
-            workshop.over(work, self._answers.failed(error))
-        self._governor.slice_took(time.thread_time() - start)
-        return kind
-
-    def _go_on(self, work: Work) -> Any:
-        """Run one slice of `work`; return APART where its next step is to be run by itself.
-
-        All else is run with the interpreter lock in hand and the collector asleep: what work allocates must not have
-        the collector go through the target's objects, and run its finalizers, on this thread.
+        What it allocates must not have the collector go through the target's objects on this thread.
         """
-        if any(one is work for one in self._apart):
-            return next(work)
+        start = time.thread_time()
         gap = GAP
-        try:
-            with Alone(SLICE) as alone:
-                while not alone.over():
-                    said = next(work)
-                    if said is APART:
-                        return APART
-                    if said is LATER:
-                        gap = LATER_GAP
-                        return None
-        finally:
-            time.sleep(gap)  # at once: who allocates next is the one to collect, where that is due
-        return None
+        while not self._piece.over():
+            said = self._step(job)
+            if said is not None:
+                if isinstance(said, float):
+                    gap = said
+                if not isinstance(said, Held):
+                    break
+        self._governor.slice_took(time.thread_time() - start)
+        return gap
 
-    def _timeout(self) -> float:
+    def _step(self, job: "Job") -> Any:
+        """Run one step of `job`; return what it says, APART where there is no next.
+
+        What it raises is turned into a sentence and dropped at once: while an exception is in flight its frames keep
+        what the step had in hand, and nobody else may run before that is let go.
+        """
+        job.ran_at = time.monotonic()
+        try:
+            said = next(job.work)
+        except StopIteration:
+            failure = ""
+        except Exception as error:
+            failure = self._answers.failed(error)
+            forget_frames(error)
+        else:
+            if said is APART:
+                job.apart = True
+            elif isinstance(said, Held):
+                job.held = said
+            return said
+        if self._workshop is not None:
+            self._workshop.over(job, failure)
+        return APART
+
+    def _step_apart(self, job: "Job") -> None:
+        """Run the step that gives up the lock. It has nothing of the target in hand."""
+        job.apart = False
+        kind, start = job.kind, time.thread_time()
+        self._step(job)
+        self._book(kind)
+        self._governor.slice_took(time.thread_time() - start)
+
+    def _rest(self, gap: float) -> float:
+        """Return for how long the sockets may be waited for, once the pause `gap` is over."""
         if any(one.wants_encoding() for one in self._server.connections):
             return GAP
         rest = LOOK_FOR_TORCH if self._workshop is None else 1.0
-        for _, kind in () if self._workshop is None else self._workshop.at_hand:
-            rest = min(rest, self._governor.wait(kind))  # the gap was given after the slice
+        for job in () if self._workshop is None else self._workshop.at_hand:
+            rest = min(rest, self._governor.wait(job.kind))
         if self._workshop is None or not self._workshop.busy:
             now = time.monotonic()
             due = min((one.due for one in self._server.connections if one.idle), default=now + rest)
             rest = min(rest, max(due - now, self._governor.wait(SAMPLE), GAP))
-        return rest
+        return max(rest - gap, 0.0)
 
     # -- before the first scan is over
 
@@ -202,11 +253,16 @@ class Agent:
             if self._workshop is not None:
                 self._workshop.searches.cancel(one, header["request"])
         elif kind == "detach":
-            if header["if_alone"] and self._others(one):
-                one.send({"t": "failed", "request": header["request"], **NOT_ALONE})
-            else:
-                self._stop = "detached"
+            self._leaver, self._leaving = one, header  # who else is there is only known by system calls
 
-    def _others(self, one: Connection) -> bool:
-        others = (other for other in self._server.connections if other is not one and other.greeted)
-        return any(not other.hung_up() for other in others)
+    def _leave(self) -> None:
+        """Follow the order to leave, if nobody else is there where that was the condition."""
+        one, self._leaver = self._leaver, None
+        header, self._leaving = self._leaving, None
+        if one is None or header is None:
+            return
+        others = [other for other in self._server.connections if other is not one and other.greeted]
+        if header["if_alone"] and any(not other.hung_up() for other in others):
+            one.send({"t": "failed", "request": header["request"], **NOT_ALONE})
+        else:
+            self._stop = "detached"

@@ -1,6 +1,7 @@
 """The memory of this process, read by a system call that neither faults nor gives up the interpreter lock."""
 
 import ctypes
+import functools
 import operator
 import os
 from array import array
@@ -20,12 +21,18 @@ class Vector(ctypes.Structure):
     _fields_ = [("base", ctypes.c_void_p), ("length", ctypes.c_size_t)]
 
 
+@functools.lru_cache(maxsize=1)
+def _function() -> Any:
+    """Return the system call, looked up once in the beginning: loading the library may give up the interpreter lock."""
+    return ctypes.PyDLL(None).process_vm_readv
+
+
 class Memory:
     """Reads this process's own memory without ever faulting, and without giving up the GIL."""
 
     def __init__(self) -> None:
         """Look the function up; raises AttributeError or OSError where the platform has none."""
-        self._call = call = ctypes.PyDLL(None).process_vm_readv
+        self._call = call = _function()
         call.restype = ctypes.c_ssize_t
         call.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_ulong, ctypes.c_void_p, *[ctypes.c_ulong] * 2]
         self._pid = os.getpid()

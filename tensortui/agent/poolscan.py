@@ -133,9 +133,11 @@ class PoolScanner:
     def scan(self, kinds: List["weakref.ref[Any]"], found: Deque[Any], dead: Deque[Any]) -> Work:
         """Append weak references to the live instances of `kinds` to `found`, with `dead.append` as their callback."""
         blocks: Dict[int, Dict[int, Set[int]]] = {}  # block size -> where an object starts in it -> type ids
+        self._types: Dict[int, weakref.ref[Any]] = {}
         for ref in kinds:
             kind = ref()
             if kind is not None:
+                self._types[id(kind)] = ref
                 before, sizes = self._blocks(kind)
                 for size in sizes:
                     blocks.setdefault(size, {}).setdefault(before, set()).add(id(kind))
@@ -207,7 +209,8 @@ class PoolScanner:
         """Pick the objects out of one pool that was read."""
         first = (place * POOL + HEADER + before) // 8
         kinds = buffer[first + 1 : (place + 1) * (POOL // 8) : size // 8].tolist()
-        if ids.isdisjoint(kinds):
+        ids = ids.intersection(kinds)
+        if not ids:
             return
         likely = []
         for number, kind in enumerate(kinds):
@@ -220,6 +223,8 @@ class PoolScanner:
         """Keep weak references to those of `likely` that are live objects now."""
         for _ in range(TRIES):
             with Alone():
+                # Where a type has died another may have got its address, even one without weak references.
+                ids = {one for one in ids if self._types[one]() is not None}
                 sure, proof = self._alive.sure(likely, ids)
                 if not sure:
                     return

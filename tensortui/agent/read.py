@@ -1,6 +1,7 @@
 """Read the attributes of one tensor, each on its own, None where it raises; no value is read, no user code run."""
 
 import sys
+import weakref
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from tensortui.agent import labels
@@ -25,8 +26,6 @@ class Kind:
 
     def __init__(self, kind: type, torch: Any) -> None:
         """Look at the classes of the type's method resolution order."""
-        import weakref
-
         self.type = weakref.ref(kind)
         self.name = labels.type_name(kind)
         plain = kind is torch.Tensor or kind is torch.nn.Parameter
@@ -247,8 +246,6 @@ def calibrate_references() -> int:
 
     class Probe:
         __slots__ = ("__weakref__",)
-
-    import weakref
 
     probes: List[Any] = [Probe()]
     return references(weakref.ref(probes[0])) - 1

@@ -26,7 +26,7 @@ class Readings:
         self.progress = 0.0  # of the last full reading, 0 to 1
         self._census = census
         self._storages = Storages(self.storage_table)
-        self._reader = TensorReader(torch, Size(torch).of)
+        self._reader = census.memory["reader"] = TensorReader(torch, Size(torch).of)
         self._ours = calibrate_references()
         self._rotation: List[int] = []
         self._again: Dict[int, Tracked] = {}  # by number: a base may be named again by each of its views
@@ -61,7 +61,7 @@ class Readings:
                     yield from table.compact()
         finally:
             self.compacting = False
-        self._look_up()
+            self._look_up()
 
     def read_fresh(self, most_again: Optional[int] = None) -> Work:
         """Read what was tracked but never read, and `most_again` of what a pass wants to be read again (None: all)."""
@@ -71,6 +71,11 @@ class Readings:
         if self._again:
             some = list(islice(self._again, most_again))
             yield from self._read_each(one for one in map(self._take_again, some) if one is not None)
+
+    def read_newest(self) -> None:
+        """Read what was tracked last, at once; not while the rows must stay as they are."""
+        if not self.compacting:
+            self.read(self._census.fresh.pop())
 
     def _take_again(self, number: int) -> Optional[Tracked]:
         return self._again.pop(number, None)

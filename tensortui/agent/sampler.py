@@ -8,6 +8,7 @@ from tensortui.agent import graph, names, nodes
 from tensortui.agent.census import Census, Context, Work, is_passing, with_variables
 from tensortui.agent.coverage import Coverage
 from tensortui.agent.enumerate import NEWEST, Types, Young, absorb, scan_generations
+from tensortui.agent.gradients import GradientPointers
 from tensortui.agent.guard import LATER, QUIET, Alone, Backward, Stillness
 from tensortui.agent.poolscan import PoolScanner
 from tensortui.agent.readings import Readings
@@ -16,11 +17,12 @@ from tensortui.wire.messages import INPUT, OTHER
 TYPES_EVERY = 5.0
 PASS_LIMIT = 0.5  # CPU seconds of one pass: a program may hold more objects than can be looked through
 BRIEF = "asked too often to read all anew: versions and names may be up to %d s old"
+NEVER = "asked too often to read all: not everything has been read and named yet"
 APART = "tensors without a storage of their own, such as sparse ones, are in no total: %d, %d bytes"
 TORN = 0.5  # seconds
 SPREAD = "what is new was read over %.1f s: tensors that live shorter than that may be missing"
 RECENT_SHARE = 1.0  # budgets: what naming the newest may take where that is much
-BACKWARD_WAIT = 0.25  # seconds
+BACKWARD_WAIT, LONGEST_PAUSE = 0.25, 0.032  # seconds
 DROPPED, DROP_GAP = 500, 0.0005
 NOT_YET = "the autograd graph was not looked through yet"
 
@@ -33,9 +35,12 @@ class Sampler:
         self.torch = torch
         self.census = Census(clock)
         self.types = Types(torch, self.census)
-        self.young = Young(self.types.wanted, self.census.dead, clock)
+        self.young = Young(self.types, self.census.dead, clock)
         self.readings = Readings(torch, self.census)
         self.tables = (self.readings.storage_table, self.readings.tensors)
+        # What is learned by calling torch, or by loading a library, is learned here: it gives up the interpreter lock.
+        self.census.memory["gradients"] = GradientPointers(torch)
+        names.frame_locals()
         self.scanner = PoolScanner()
         self.coverage = Coverage(self.census, self.scanner, budget)
         self._pass_reasons: Dict[str, List[str]] = {"graph": [NOT_YET]}  # by pass, of its last run
@@ -64,7 +69,7 @@ class Sampler:
         if self.spread > TORN:
             found.append(SPREAD % self.spread)
         if self.brief:
-            found.append(BRIEF % (time.monotonic() - self.complete_at))
+            found.append(BRIEF % (time.monotonic() - self.complete_at) if self.complete_at else NEVER)
         return found
 
     # -- enumeration
@@ -75,7 +80,7 @@ class Sampler:
         self._types_at = self.census.clock()
         yield from self.scan()
         self.young.look()
-        yield from absorb(self.young, self.census, self.readings.read)
+        yield from absorb(self.young, self.census, self.readings.read_newest)
         self.coverage.scanned(self.young, self.types)
         self.census.first = self.census.last
 
@@ -99,14 +104,14 @@ class Sampler:
         QUIET.look()
         self.young.look()
         yield from self.readings.bury()
-        yield from absorb(self.young, self.census, self.readings.read)
+        yield from absorb(self.young, self.census, self.readings.read_newest)
         yield from self.readings.bury()
         self.coverage.check()
 
     def take_newest(self) -> Work:
         """Take in what was born a moment ago, and died: where that is little, within the slice in which this begins."""
         self.young.look(NEWEST)
-        yield from absorb(self.young, self.census, self.readings.read)
+        yield from absorb(self.young, self.census, self.readings.read_newest)
         yield from self.readings.bury()
         self.coverage.check()
 
@@ -116,8 +121,10 @@ class Sampler:
         Without this nearly all samples would fall into one: it is when the interpreter lock is free for long.
         """
         end = self.census.clock() + BACKWARD_WAIT
+        pause = LATER
         while True:
-            yield LATER  # what comes next begins with a slice of its own, and may be over with it
+            yield pause  # what comes next begins with a slice of its own, and may be over with it
+            pause = min(2 * pause, LONGEST_PAUSE)
             with Alone():
                 running = self._backward.known and self._backward.running(Stillness())
             if not running or self.census.clock() > end:
@@ -130,7 +137,7 @@ class Sampler:
         start = self.coverage.cpu()
         passed = self.young.passed
         yield from self.scan()
-        yield from absorb(self.young, self.census, self.readings.read)
+        yield from absorb(self.young, self.census, self.readings.read_newest)
         self.coverage.scanned(self.young, self.types, passed, self.coverage.cpu() - start)
 
     def compact(self) -> Work:

@@ -6,7 +6,9 @@ from typing import Any, List, Optional, Tuple
 from tensortui.agent.answers import NO_TENSOR
 from tensortui.agent.census import Work
 from tensortui.agent.connections import Connection, Server
+from tensortui.agent.governor import REQUEST
 from tensortui.agent.guard import APART
+from tensortui.agent.jobs import Job
 from tensortui.agent.memory import Memory
 from tensortui.agent.names import frame_locals, memory_of
 from tensortui.agent.rows import cell
@@ -21,11 +23,12 @@ CUT = "the search was ended before everything was found: the program has very ma
 
 
 class Searches:
-    """Takes up what is asked. `work` is the search that is under way."""
+    """Takes up what is asked. `job` is the search that is under way."""
 
     def __init__(self, sampler: Sampler, server: Server) -> None:
         """Start with none."""
-        self.work: Optional[Work] = None
+        self.job: Optional[Job] = None
+        self._discarded: Optional[Job] = None
         self._sampler = sampler
         self._server = server
         self._for: Optional[Connection] = None
@@ -33,11 +36,11 @@ class Searches:
 
     def begin(self) -> None:
         """Take up the next, where none is under way."""
-        for one in self._server.connections if self.work is None else ():
+        for one in self._server.connections if self.job is None else ():
             if one.greeted and not one.closing and one.searches:
                 header = one.searches.pop(0)
                 self._for, self._request = one, header["request"]
-                self.work = self._search(one, header)
+                self.job = Job(self._search(one, header), REQUEST)
                 return
 
     def cancel(self, one: Connection, request: Any) -> None:
@@ -46,17 +49,22 @@ class Searches:
             self.close()
 
     def close(self) -> None:
-        """End the search."""
-        work, self.work, self._for = self.work, None, None
-        if work is not None:
-            work.close()
+        """End the search; what it has open is closed by `discard`."""
+        self._discarded = self.job or self._discarded
+        self.job = self._for = None
+
+    def discard(self) -> None:
+        """Close what an ended search had open. Not to be called `Alone`."""
+        job, self._discarded = self._discarded, None
+        if job is not None:
+            job.close()
 
     def over(self, failure: str) -> None:
         """Say that it has ended, or failed: whoever asked is told."""
         one = self._for
         if failure and one in self._server.connections and one is not None:
             one.send({"t": "failed", "request": self._request, "cause": failure, "next_step": "Ask again."})
-        self.work = self._for = None
+        self.job = self._for = None
 
     def _search(self, one: Connection, header: Any) -> Work:
         tracked = self._sampler.census.by_id.get(header["tensor"])

@@ -6,6 +6,7 @@ could find alive what it has just deleted. So the C++ object itself is read, by 
 
 from typing import Any, List, Optional
 
+from tensortui.agent.guard import not_alone
 from tensortui.agent.memory import Memory
 from tensortui.agent.tensor_impl import NBYTES, POINTERS, STORAGE, small
 
@@ -24,6 +25,7 @@ class SparseSize:
 
     def __init__(self, torch: Any) -> None:
         """Learn what a dense tensor looks like from a small one of our own, gone again when this returns."""
+        not_alone()
         self.usable = False
         self._pointer = 0  # offset of the pointer to the TensorImpl in a Python tensor
         self._kind = 0  # first word of every dense TensorImpl: its virtual table

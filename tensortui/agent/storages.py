@@ -1,13 +1,14 @@
 """Storages: tensors that share one block of memory on one device, with its size and what backs it."""
 
 import bisect
-import ctypes
 import time
 from array import array
 from typing import Any, Dict, List, Optional
 
 from tensortui.agent.census import Work
+from tensortui.agent.guard import not_alone
 from tensortui.agent.maps import read_mappings
+from tensortui.agent.memory import Memory
 from tensortui.agent.read import Facts
 from tensortui.agent.rows import Table, cell, number
 from tensortui.agent.tensor_impl import small
@@ -25,22 +26,26 @@ class Size:
 
     def __init__(self, torch: Any) -> None:
         """Check the layout on one small tensor of our own, which is gone again when this returns."""
+        not_alone()
         self.exact = False
         try:
             inner = torch._C
+            self._memory = Memory()
             probe = small(torch)
             at = inner._storage_id(probe)
-            word = ctypes.c_int64.from_address
-            self.exact = word(at + self.DATA).value == inner._data_address(probe) and word(at + self.NBYTES).value == 37
+            word = self._memory.word
+            self.exact = word(at + self.DATA) == inner._data_address(probe) and word(at + self.NBYTES) == 37
         except Exception:
             self.exact = False
 
     def of(self, storage_id: int, tensor: Any) -> Optional[int]:
-        """Return the bytes of the storage of `tensor`, which the caller holds; None where they cannot be read."""
-        if not self.exact:
-            return None
-        size = ctypes.c_int64.from_address(storage_id + self.NBYTES).value
-        return size if 0 <= size < 1 << 56 else None
+        """Return the bytes of the storage of `tensor`; None where they cannot be read.
+
+        The caller holds the tensor, but torch may give it another storage without the interpreter lock: this one may be
+        gone by now. So it is read by a system call that cannot fault.
+        """
+        words = self._memory.words(storage_id + self.NBYTES, 1) if self.exact else []
+        return words[0] if words and words[0] < 1 << 56 else None
 
 
 class Maps:

@@ -1,13 +1,14 @@
 """The work there is: the first scan, samples, refreshes, graphs and passes, as generators that are run in slices."""
 
 import time
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional
 
 from tensortui.agent import graph
 from tensortui.agent.answers import Answers, graph_message
 from tensortui.agent.census import Work
 from tensortui.agent.connections import MIN_INTERVAL, Connection, Server
 from tensortui.agent.governor import MOMENT, PASS, REQUEST, SAMPLE, Governor
+from tensortui.agent.jobs import Job
 from tensortui.agent.sampler import Sampler
 from tensortui.agent.searches import Searches
 
@@ -30,18 +31,15 @@ class Workshop:
         self._asked: Dict[Connection, List[Any]] = {}  # requests that the work in front will answer
         self._passes_at = 0.0
         self._drained_at = 0.0
-        self._behind: Optional[Work] = None
-        self._behind_kind = PASS
+        self._behind: Optional[Job] = None
         self.searches = Searches(sampler, server)
-        self._front: Optional[Work] = self._first()
-        self._kind = REQUEST
+        self._front: Optional[Job] = Job(self._first(), REQUEST)
+        self._discarded: List[Job] = []  # to be ended where that may give up the interpreter lock
 
     @property
-    def at_hand(self) -> List[Tuple[Work, str]]:
-        """What can be gone on with and what kind of work it is, the more urgent first."""
-        found = [] if self._front is None else [(self._front, self._kind)]
-        found += [] if self._behind is None else [(self._behind, self._behind_kind)]
-        return found if self.searches.work is None else [*found, (self.searches.work, REQUEST)]
+    def at_hand(self) -> "List[Job]":
+        """What can be gone on with, the more urgent first."""
+        return [job for job in (self._front, self._behind, self.searches.job) if job is not None]
 
     @property
     def busy(self) -> bool:
@@ -50,18 +48,23 @@ class Workshop:
 
     def close(self) -> None:
         """End all work, and what it holds open with it."""
-        for work in (self._front, self._behind):
-            if work is not None:
-                work.close()
+        self._discarded += [job for job in (self._front, self._behind) if job is not None]
         self._front = self._behind = None
         self.searches.close()
+        self.discard()
 
-    def over(self, work: Work, failure: str = "") -> None:
+    def discard(self) -> None:
+        """End what is to be gone on with no more, and close what it has open. Not to be called `Alone`."""
+        self.searches.discard()
+        while self._discarded:
+            self._discarded.pop().close()
+
+    def over(self, job: "Job", failure: str = "") -> None:
         """Say that a piece of work has ended, or failed: whoever waits for it is told."""
-        if work is self._behind:
+        if job is self._behind:
             self._behind = None
             return
-        if work is self.searches.work:
+        if job is self.searches.job:
             self.searches.over(failure)
             return
         self._front = None
@@ -80,23 +83,25 @@ class Workshop:
         graphs = [one for one in ready if one.graphs]
         if any(one.requests for one in ready):
             if self._governor.wait(REQUEST) > 0:  # there were too many: none of them is to wait for the others
-                self._front, self._kind = self._brief(), SAMPLE
+                self._front = Job(self._brief(), SAMPLE)
             else:
+                self._discarded += [] if self._behind is None else [self._behind]
                 self._behind = None
-                self._front, self._kind = self._refresh(), REQUEST
+                self._front = Job(self._refresh(), REQUEST)
         elif graphs:
-            self._front, self._kind = self._graph(graphs[0]), REQUEST
+            self._front = Job(self._graph(graphs[0]), REQUEST)
         elif any(one.due <= now for one in ready) and self._governor.wait(SAMPLE) == 0.0:
-            self._front, self._kind = self._sample(), SAMPLE
+            self._front = Job(self._sample(), SAMPLE)
         elif now - self._drained_at > UNWATCHED_DRAIN and not any(one.interval for one in ready):
             self._drained_at = now
-            self._front, self._kind = self.sampler.drain(), SAMPLE
+            self._front = Job(self.sampler.drain(), SAMPLE)
 
     # -- the work
 
     def _first(self) -> Work:
         yield from self.sampler.start()
         yield from self.sampler.readings.read_all()
+        self.sampler.complete_at = time.monotonic()
         self._answers.live = True  # what follows of the names is told with the samples, or is what a request waits for
         for one in self._server.connections:
             if one.interval is not None:
@@ -107,7 +112,7 @@ class Workshop:
         if any(one.requests for one in self._server.connections):
             yield from self._complete()
         else:
-            self._behind, self._behind_kind = self._passes(), REQUEST
+            self._behind = Job(self._passes(), REQUEST)
 
     def _refresh(self) -> Work:
         yield from self.sampler.drain()
@@ -178,9 +183,9 @@ class Workshop:
 
         With `named` its names are looked for whatever that costs.
         """
-        sampler, kind = self.sampler, self._kind
-        if kind == SAMPLE:
-            self._kind = MOMENT
+        sampler, job = self.sampler, self._front
+        if job is not None and job.kind == SAMPLE:
+            job.kind = MOMENT
         last = sampler.census.last
         yield from sampler.drain()
         yield from sampler.await_backward()
@@ -194,7 +199,8 @@ class Workshop:
         yield from sampler.readings.read_fresh(MOST_AGAIN)
         yield from sampler.readings.read_watched({number for one in self._server.connections for number in one.watch})
         sampler.spread = time.monotonic() - began
-        self._kind = kind
+        if job is not None and job.kind == MOMENT:
+            job.kind = SAMPLE
 
     def _sample(self) -> Work:
         yield from self._read_some()
@@ -205,7 +211,7 @@ class Workshop:
                 self._answers.tell(one, self.sampler)
         self._answers.forget_told(self.sampler)
         if self._behind is None and now - self._passes_at > PASS_EVERY:
-            self._behind, self._behind_kind = self._passes(), PASS
+            self._behind = Job(self._passes(), PASS)
 
     def _passes(self) -> Work:
         yield from self.sampler.audit()
@@ -218,7 +224,12 @@ class Workshop:
     def _read_named(self) -> Work:
         """Read what a pass gave a name: there may be so much of it that the samples would come late."""
         readings = self.sampler.readings
-        for said in readings.read_fresh():
-            yield said
+        work = readings.read_fresh()
+        while True:
             while readings.compacting:  # the rows must not change then; the sample in front goes on with that
                 yield
+            try:
+                said = next(work)
+            except StopIteration:
+                return
+            yield said

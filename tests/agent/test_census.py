@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import gc
 import re
 import time
@@ -14,8 +15,13 @@ import torch
 
 from tensortui.agent import enumerate as enumeration
 from tensortui.agent.census import Census, Context
+from tensortui.agent.grad_fn import NodeNames
+from tensortui.agent.gradients import GradientPointers
+from tensortui.agent.guard import Alone
 from tensortui.agent.rows import cell
 from tensortui.agent.sampler import Sampler
+from tensortui.agent.sparse import SparseSize
+from tensortui.agent.storages import Size
 from tensortui.wire.messages import INPUT, PARAMETER
 
 
@@ -92,6 +98,99 @@ def test_a_generation_that_is_found_to_be_large_is_left_alone_for_a_while(
         gc.enable()
     assert read.count(0) == 1
     assert len(many) == enumeration.YOUNG_LIMIT
+
+
+def test_a_type_that_died_is_looked_for_no_more_whoever_got_its_address(sampler: Sampler) -> None:
+    finish(sampler.start())
+    for _ in range(200):
+        mine = type("Mine", (torch.nn.Module,), {})
+        finish(sampler.types.refresh())
+        at = id(mine)
+        assert at in sampler.types.wanted
+        del mine
+        gc.collect()
+        point = collections.namedtuple("point", "x")  # its instances take no weak reference
+        if id(point) == at:
+            break
+    else:
+        pytest.skip("no address was used again")
+    points = [point([]) for _ in range(5)]
+    sampler.young.look()
+    assert at not in sampler.types.wanted
+    finish(sampler.drain())
+    assert len(points) == 5
+
+
+def test_a_scan_of_the_lists_keeps_nothing_alive(sampler: Sampler) -> None:
+    finish(sampler.types.refresh())
+    kept = [torch.zeros(2) for _ in range(3000)]
+    gc.collect()
+    for _ in enumeration.scan_generations(sampler.young):
+        one = weakref.ref(kept.pop(0))
+        assert one() is None
+    assert len(sampler.young.found) >= len(kept) > 2000
+
+
+def test_all_that_torch_is_called_for_is_learned_before_any_piece(sampler: Sampler) -> None:
+    """An operator of torch gives up the interpreter lock: the learners refuse to be made in a piece."""
+    model = torch.nn.Linear(3, 3)
+    loss = model(torch.ones(2, 3)).sum()
+    work = [sampler.start, sampler.readings.read_all, sampler.run_names, sampler.run_graph, sampler.drain]
+    for each in work:
+        one = each()
+        while True:
+            with Alone():
+                if next(one, finish) is finish:
+                    break
+    graphs = sampler.walk_graph(None, 100)
+    with pytest.raises(StopIteration):
+        while True:
+            with Alone():
+                next(graphs)
+    for learner in (Size, GradientPointers, NodeNames, SparseSize):
+        with pytest.raises(AssertionError, match="the lock would be given up"), Alone():
+            learner(torch)
+    del loss
+
+
+def test_what_is_found_while_a_table_is_compacted_is_read_later(sampler: Sampler) -> None:
+    """The loop may run an audit between two pieces of that."""
+    kept = [torch.empty(place % 7 + 1) for place in range(300)]
+    finish(sampler.start())
+    finish(sampler.readings.read_all())
+    words = sampler.readings.tensors.dictionary("shape")
+    for place in range(60_000):
+        words.index((1, 2, 3, place))
+    front = sampler.compact()
+    for _ in range(10):
+        next(front)
+    more = [torch.empty(3, 5) for _ in range(10)]
+    sampler.young.look()
+    finish(enumeration.absorb(sampler.young, sampler.census, sampler.readings.read_newest))
+    finish(front)
+    finish(sampler.readings.read_fresh())
+    tracked = sampler.census.find(more[0])
+    assert tracked is not None
+    shapes = sampler.readings.tensors.dictionary("shape").entries
+    assert shapes[cell(sampler.readings.tensors.rows[tracked.id], 4)] == (3, 5)
+    assert (1, 2, 3, 0) not in shapes
+    assert len(kept) == 300
+
+
+def test_words_are_those_of_the_table_when_compacting_is_given_up(sampler: Sampler) -> None:
+    kept = [torch.zeros(2) for _ in range(5)]
+    finish(sampler.start())
+    finish(sampler.readings.read_all())
+    for place in range(60_000):
+        sampler.readings.tensors.dictionary("shape").index((1, 2, 3, place))
+        sampler.readings.storage_table.dictionary("device").index(str(place))
+    work = sampler.compact()
+    while sampler.readings.tensors.epoch == 0:
+        next(work)
+    work.close()
+    readings = sampler.readings
+    assert all(readings._words[name] is readings.tensors.dictionary(name) for name in readings._words)
+    assert len(kept) == 5
 
 
 def test_taking_in_what_was_found_ends_however_much_more_comes(sampler: Sampler) -> None:

@@ -61,6 +61,43 @@ def test_the_sleep_that_the_agent_gives_the_collector_is_not_taken_for_the_progr
     assert process.stdout.readline() == "DONE\n"
 
 
+IDLE = """
+import gc, os, sys, threading, torch
+me = threading.get_ident()
+kept = [torch.ones(2) for _ in range(10_000)]
+gc.collect()
+foreign = []
+class Cycle:
+    def __del__(self): foreign.append(threading.get_ident() != me)
+for _ in range(5):
+    cycle = Cycle(); cycle.itself = cycle
+del cycle
+runs = []
+gc.callbacks.append(lambda phase, info: runs.append(threading.get_ident() != me) if phase == "start" else None)
+START_AGENT
+print("READY", os.getpid(), flush=True)
+for line in sys.stdin:
+    print(sum(runs), sum(foreign), flush=True)
+"""
+
+
+def test_in_an_idle_program_nothing_is_collected_on_the_thread_of_the_agent(program: Any, connect: Any) -> None:
+    """There the collector is due for as long as the program makes nothing: whatever is made next would run it."""
+    process, path = program(IDLE)
+    client = connect(path)
+    client.send({"t": "subscribe", "interval": 0.1})
+    client.until("sample", phase="live")
+    for request in range(3):
+        client.refresh(request)
+    for _ in range(20):
+        client.until("sample")
+    process.stdin.write("\n")
+    process.stdin.flush()
+    collections, finalizers = map(int, process.stdout.readline().split())
+    assert collections <= 5  # what does not fit into a socket at once raises, which makes an object outside of a piece
+    assert finalizers == 0
+
+
 SIGNALS = """
 import gc, json, signal, sys, threading, torch
 def handler(*_):

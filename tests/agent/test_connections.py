@@ -19,6 +19,12 @@ HELLO = encode({"t": "hello", "protocols": [1, 1]})
 WATCH = encode({"t": "watch", "ids": list(range(20))})
 
 
+def turn(server: Server, timeout: float) -> None:
+    """What the loop does of a turn."""
+    server.plan(timeout)
+    server.wait()
+
+
 class Desk:
     """A server that notes what it is asked, and the viewers that come to it."""
 
@@ -44,7 +50,7 @@ class Desk:
 
     def until(self, true: Callable[[], bool]) -> None:
         while not true():
-            self.server.wait(0.01)
+            turn(self.server, 0.01)
 
 
 @pytest.fixture
@@ -77,7 +83,7 @@ def test_who_costs_much_is_not_read_for_a_while_and_others_are(desk: Any) -> Non
     for _ in range(3):
         dear.sendall(WATCH)
         for _ in range(5):
-            here.server.wait(0)
+            turn(here.server, 0)
     assert len(here.asked) == 3
     cheap.sendall(WATCH)
     here.until(lambda: len(here.asked) > 3)
@@ -144,7 +150,7 @@ def test_a_target_out_of_descriptors_is_asked_for_one_seldom(desk: Any) -> None:
                 break
         viewer.connect(here.server.path)
         for _ in range(20):
-            here.server.wait(0)
+            turn(here.server, 0)
         assert len(tries) == 1
         assert not here.server.connections
     finally:
@@ -181,9 +187,9 @@ def test_descriptors_that_have_become_the_targets_are_neither_read_nor_written_n
     ends = [replace(fd) for fd in ours]
     here.server.wake()
     for _ in range(3):
-        server.wait(0)
+        turn(server, 0)
     one.send({"t": "sample"})
-    server.wait(0)
+    turn(server, 0)
     server.close()
     assert all(map(untouched, ours, ends))
 

@@ -35,12 +35,13 @@ def test_locals_of_a_frame_in_another_thread():
     thread = threading.Thread(target=work, args=(Thing(), Thing()))
     thread.start()
     ready.wait(10)
+    reader = Locals()
     with Alone():
         now = Stillness()
         frame = now.frames[thread.ident]
         while frame.f_code is not work.__code__:
             frame = frame.f_back
-        found = dict(Locals().of(frame, now))
+        found = dict(reader.of(frame, now))
         del frame, now
     done.set()
     thread.join()

@@ -86,6 +86,17 @@ def test_a_piece_ends_within_the_interval_of_before(settings):
     assert took > 0
 
 
+def test_something_is_done_in_each_piece_however_short_the_interval(settings):
+    sys.setswitchinterval(1e-6)
+    with Alone() as alone:
+        time.sleep(0.001)
+        assert not alone.over()
+        assert alone.over()
+        with Alone() as inner:
+            assert not inner.over()
+            assert inner.over()
+
+
 def test_a_backward_in_another_thread_is_seen():
     backward = Backward(sys.modules)
     assert backward.known

@@ -63,6 +63,10 @@ def test_what_backs_a_storage_is_final_only_by_a_map_read_after_it_was_seen(monk
     assert BACKINGS[shelf.now(0, "backing")] == "shared"
 
 
+def test_a_storage_that_is_gone_has_no_size() -> None:
+    assert Size(torch).of(1 << 20, None) is None
+
+
 def test_the_map_is_not_read_where_nothing_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(storages, "MAPS_EVERY", 0.0)
     shelf = Shelf()
