@@ -162,7 +162,9 @@ def pointers_to(memory: Memory, start: int, size: int) -> List[int]:
         head = memory.words(start, VALUES_HEADS[-1] // WORD)
         for length in VALUES_HEADS if head else ():
             if head[length // WORD - 1] >> 56 == length:  # the byte before the values says how long their head is
-                found.append(start + length - (TAG if sys.version_info >= (3, 12) else 0))
+                found.append(start + length)
+                if sys.version_info >= (3, 12):
+                    found.append(start + length - TAG)  # as the instance itself knows it, which a dictionary does not
     return found
 
 
