@@ -182,7 +182,6 @@ class Young:
                 self._pause[generation], self._not_before[generation] = pause, now + pause
                 del objects
 
-
     def look_at_all(self, generation: int) -> None:
         """Note all of a generation however large it is, by one call of a C function: its list is never in hand.
 

@@ -13,6 +13,7 @@ from tensortui.agent.guard import not_alone
 from tensortui.agent.memory import WORD, Memory
 from tensortui.agent.tensor_impl import POINTERS, routes
 
+HEAD = 5  # words of a node: its virtual table, a pointer to itself, its sequence number, the length of its path
 LONGEST = 512  # bytes of a mangled name
 PYTHON = "PyNode"  # a node that is written in Python: its name is known to torch alone
 _LENGTH = re.compile(r"\d+")
@@ -62,6 +63,18 @@ class NodeNames:
             if name is not None:
                 self._names[table] = name
         return name
+
+    def mark(self, address: int) -> Optional[Tuple[int, ...]]:
+        """Return what tells the node behind the tensor at `address` from all others that live or lived; None for none.
+
+        That is its own address with its first words: its sequence number is among them.
+        """
+        at = address
+        for offset in self._offsets:
+            at = self._memory.word(at + offset)
+            if not at:
+                return None
+        return (at, *self._memory.words(at, HEAD))
 
     def _name(self, table: int) -> Optional[str]:
         """Return the last part of the mangled name that the type information before a virtual table points to."""

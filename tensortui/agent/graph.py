@@ -1,8 +1,11 @@
 """Walk the autograd graph: the tensors that only it holds, and the graph itself for who asks.
 
-A walk goes from one live tensor at a time. Between two pieces it keeps the nodes that are still to be read in a place
-that is emptied by the death of that tensor, in the thread that drops it and before its graph is freed: the walk never
-makes a graph live longer. Nodes that were read are known by address and sequence number alone.
+A walk goes from one live tensor at a time. Between two pieces it keeps the nodes that are still to be read, and so what
+is behind them, in a place that is emptied by the death of that tensor, in the thread that drops it and before its graph
+is freed. A tensor that lives on without its graph (`detach_`) tells nobody: each piece begins with a look whether it
+still has the one that the walk began with, and where the next piece is long in coming the place is emptied by the loop;
+the walk then begins that tensor again. So a graph lives at most for about as long as `jobs.LONG` and one turn of the
+loop because of us. Nodes that were read are known by address and sequence number alone.
 """
 
 import sys
@@ -14,21 +17,24 @@ from typing import Any, Callable, Dict, Generator, Iterator, List, Optional, Set
 from tensortui.agent import labels, nodes
 from tensortui.agent.census import Context, Tracked, Work
 from tensortui.agent.guard import LATER, Alone, Backward, DisturbedError, Stillness
+from tensortui.agent.jobs import Held
 from tensortui.agent.names import make_kinds
 from tensortui.agent.nodes import Key, NodeReader, Saved
+from tensortui.agent.picture import Picture
 from tensortui.agent.read import TensorReader
 from tensortui.agent.rows import IS_LEAF, REQUIRES_GRAD, cell
 from tensortui.agent.storages import Size
-from tensortui.wire.messages import OPTIMIZER, SAVED
+from tensortui.wire.messages import SAVED
 
 MAX_NODES = 10_000
 CHUNK = 500  # tensors between two pieces
-MOST_HELD = 64  # tensors of one node that are described
 PATIENCE = 3.0  # seconds for which a walk waits until no backward runs,
 TRIES = 50  # and pieces, where these are few and far between
+MOST_BEGUN = 3  # times that one tensor is begun again
 NO_VERSIONS = "what the graph saved is not read: this torch does not tell it without side effects"
 NO_SAVED = "the graph is not read: this torch does not tell what it saved without side effects"
 BUSY = "the graph was not read to its end: a backward was running, or may have been, at each try"
+LET_GO = "the graph was not read to its end: it changed, or the next piece would have come too late to hold on to it"
 TOO_DEEP = "the graph is not read: chains of more than 10,000 nodes could overflow the stack when they are freed"
 
 Visit = Callable[["Walker", Any, List[Any]], None]  # the walker, a node, its successors
@@ -47,7 +53,12 @@ class Walker:
         self.deep = False  # some successors were not touched
         self.skipped = False
         self.now: Optional[Stillness] = None  # of the piece under way
+        self.dropped = False  # of some tensors not all was read, for the frontier was let go again and again
         self._watch: Optional[weakref.ref[Any]] = None
+        self._root: Optional[Tracked] = None  # of the frontier
+        self._mark: Any = None  # what told the node that the root began with from all others
+        self._begun = 0  # how often the root was begun again,
+        self._passed: Optional[Set[Key]] = None  # and what has been passed since, seen or not
         self._limit = limit
         self._backward = Backward(sys.modules)
         self._plain = context.torch._C.DisableTorchFunctionSubclass
@@ -67,12 +78,14 @@ class Walker:
     def walk(self, roots: List[Tracked], visit: Visit, begin: Begin = None) -> Work:
         """Call `visit` for each node behind `roots` once, and `begin` for the node each of them starts with and it."""
         todo = roots[::-1]
-        place: Dict[str, List[Any]] = {}
+        place = Held()
+        yield place
         tries, since = 0, time.monotonic()
         while True:
             with Alone() as alone, self._plain():
                 self.now = Stillness()
                 busy = self._backward.running(self.now)
+                self._resume(todo, place)
                 try:
                     done = not busy and self._advance(todo, place, visit, begin, alone)
                 except DisturbedError:
@@ -88,8 +101,36 @@ class Walker:
                 return
             yield LATER if busy else None
 
-    def _advance(self, todo: List[Tracked], place: Dict[str, List[Any]], visit: Visit, begin: Begin,
-                 alone: Alone) -> bool:  # fmt: skip
+    def _resume(self, todo: List[Tracked], place: Dict[str, Any]) -> None:
+        """Let the frontier go where its root has another graph by now; a root without one is begun again."""
+        root = self._root
+        if root is None:
+            return
+        if "frontier" in place and self._mark_of(root) != self._mark:
+            place.clear()
+        if "frontier" not in place:
+            self._finish()
+            if root.ref() is not None:
+                if self._begun < MOST_BEGUN:
+                    self._begun += 1
+                    self._passed = set()
+                    todo.append(root)
+                else:
+                    self._begun = 0
+                    self.dropped = True
+
+    def _finish(self) -> None:
+        self._root = self._passed = None
+
+    def _mark_of(self, tracked: Tracked) -> Any:
+        """Return what tells the node that made a tensor from all others, without touching it where that is possible."""
+        reader: Optional[TensorReader] = self.context.census.memory.get("reader")
+        if reader is not None and reader.nodes.usable:
+            return reader.nodes.mark(tracked.pyid)
+        node = self.root(tracked.ref())
+        return None if node is None else nodes.DEPTHS.measure(node)[0]
+
+    def _advance(self, todo: List[Tracked], place: Dict[str, Any], visit: Visit, begin: Begin, alone: Alone) -> bool:
         """Go on until the piece is over; True when there is nothing left."""
         while not alone.over():
             if "frontier" not in place:
@@ -98,20 +139,22 @@ class Walker:
                 self._start(todo.pop(), place, begin)
             elif self._piece(place["frontier"], visit, alone):
                 place.clear()
+                self._finish()
+                self._begun = 0
                 if self.cut:
                     return True
         return False
 
-    def _start(self, tracked: Tracked, place: Dict[str, List[Any]], begin: Begin) -> None:
+    def _start(self, tracked: Tracked, place: Dict[str, Any], begin: Begin) -> None:
         tensor = tracked.ref()
         node = self.root(tensor) if tensor is not None else None
-        if node is None:
-            return
-        if begin is not None:
+        if node is not None and begin is not None:
             begin(node, tracked)
-        if nodes.DEPTHS.measure(node)[0] in self.seen:
+        if node is None or (self._passed is None and nodes.DEPTHS.measure(node)[0] in self.seen):
+            self._passed, self._begun = None, 0
             return
         place["frontier"] = [node]
+        self._root, self._mark = tracked, self._mark_of(tracked)
         # A C function as callback: the frontier is dropped without running any Python in the thread of the target.
         self._watch = weakref.ref(tensor, partial(place.pop, "frontier"))
 
@@ -142,9 +185,15 @@ class Walker:
         while frontier:
             node = frontier.pop()
             key, length = depths.measure(node)
-            if key in self.seen:
+            known = key in self.seen
+            if self._passed is None:
+                if known:
+                    continue
+            elif key in self._passed:
                 continue
-            if len(self.seen) >= self._limit:
+            else:
+                self._passed.add(key)
+            if not known and len(self.seen) >= self._limit:
                 self.cut = True
                 return True
             self.seen.add(key)
@@ -157,9 +206,12 @@ class Walker:
             else:
                 self.deep = True
             try:
-                visit(self, node, successors)
+                if not known:
+                    visit(self, node, successors)
             except DisturbedError:
                 self.seen.discard(key)
+                if self._passed is not None:
+                    self._passed.discard(key)
                 frontier.append(node)
                 raise
             if alone.over():
@@ -185,9 +237,11 @@ def discover(context: Context) -> Work:
     yield from walker.walk(chosen, _note_saved)
     if walker.skipped:
         context.reasons.append(BUSY)
+    if walker.dropped:
+        context.reasons.append(LET_GO)
     if walker.cut:
         context.reasons.append("the graph is read up to %d nodes: it is larger" % len(walker.seen))
-    return not (walker.cut or walker.deep or walker.skipped)
+    return not (walker.cut or walker.deep or walker.skipped or walker.dropped)
 
 
 def _with_graph(context: Context) -> Generator[None, None, List[Tracked]]:
@@ -213,81 +267,6 @@ def _note_saved(walker: Walker, node: Any, successors: List[Any]) -> None:
             tracked.saved_as = label
 
 
-class Picture:
-    """The graph as the wire tells it, put together node by node."""
-
-    def __init__(self, tensors: TensorReader) -> None:
-        """Start empty; `tensors` reads what nodes hold."""
-        self.nodes: List[List[Any]] = []
-        self._tensors = tensors
-        self._described: Set[int] = set()
-        self._ids: Dict[Key, int] = {}
-        self._starts: Dict[int, List[int]] = {}  # the tensors that each of these nodes made
-
-    def id_of(self, node: Any) -> int:
-        """Return the number of `node` in this picture."""
-        return self._ids.setdefault(nodes.DEPTHS.measure(node)[0], len(self._ids) + 1)
-
-    def begin(self, node: Any, tracked: Tracked) -> None:
-        """Note that a walk starts at `node`, which made the tensor `tracked`."""
-        self._starts.setdefault(self.id_of(node), []).append(tracked.id)
-
-    def visit(self, walker: Walker, node: Any, successors: List[Any]) -> None:
-        """Add `node` with what it saved."""
-        reader, track = walker.reader, walker.context.track
-        leaf = reader.leaf(node)
-        owner = track(leaf) if leaf is not None else None
-        saved: List[List[Any]] = []
-        held: List[List[Any]] = [] if owner is None else self._describe(leaf, owner)
-        for name, tensor, then, hook in walker.saved(node, True):
-            tracked = track(tensor) if tensor is not None else None
-            now = reader.version(tensor) if tensor is not None else None
-            stale = then is not None and now is not None and then != now
-            one = [name, None if tracked is None else tracked.id, then, now, stale, bool(hook)]
-            saved.append([*one, hook] if hook else one)
-            if tracked is not None and len(held) < MOST_HELD:
-                held += self._describe(tensor, tracked)
-        number = self.id_of(node)
-        following = [None if one is None else self.id_of(one) for one in successors]
-        entry: List[Any] = [number, reader.name(node), following, None if owner is None else owner.id, saved]
-        function = reader.function(node)
-        more = {
-            "function": function,
-            "freed": (not saved or bool(function)) and walker.freed(node),
-            "hooks": reader.hooks(leaf) if leaf is not None else 0,
-            "held": held,
-        }
-        self._described.update(one[0] for one in held)
-        self.nodes.append([*entry, {name: value for name, value in more.items() if value}])
-
-    def _describe(self, tensor: Any, tracked: Tracked) -> List[List[Any]]:
-        """Return what there is to say of a tensor that may be gone before the next sample tells of it."""
-        lasting = tracked.row is not None and tracked.found <= OPTIMIZER
-        if lasting or tracked.id in self._described:
-            return []
-        facts = self._tensors.read(tensor)
-        facts.base = None
-        place = [facts.shape, facts.strides, facts.offset, facts.dtype, facts.device, facts.layout]
-        return [[tracked.id, *place, facts.flags, facts.address, facts.nbytes]]
-
-    def finish(self) -> Work:
-        """Leave no edge to a node that was not visited, and tell which tensors began at which node."""
-        here = {node[0] for node in self.nodes}
-        for place, node in enumerate(self.nodes):
-            if not place % CHUNK:
-                yield
-            if any(one is not None and one not in here for one in node[2]):
-                node[2] = [one if one in here else None for one in node[2]]
-                node[5]["cut"] = True
-            if node[0] in self._starts:
-                node[5]["tensors"] = self._starts[node[0]]
-
-    def roots(self, outer: bool) -> List[int]:
-        """Return the nodes that walks started at; with `outer` those that no other node leads to."""
-        inner = {one for node in self.nodes for one in node[2]} if outer else set()
-        return [node[0] for node in self.nodes if node[0] in self._starts and node[0] not in inner]
-
-
 def walk(context: Context, roots: Optional[List[int]], limit: int = MAX_NODES) -> Generator[None, None, Dict[str, Any]]:
     """Return the body of the `graph` message: what is behind the tensors `roots`, or behind all of them."""
     base = context.census.base
@@ -302,7 +281,7 @@ def walk(context: Context, roots: Optional[List[int]], limit: int = MAX_NODES) -
         if not cut:
             chosen = _chosen(context, roots) if roots is not None else (yield from _with_graph(context))
             yield from walker.walk(chosen, picture.visit, picture.begin)
-            cut = walker.cut or walker.deep or walker.skipped
+            cut = walker.cut or walker.deep or walker.skipped or walker.dropped
             _explain(context, walker)
         yield
     yield from picture.finish()
@@ -315,6 +294,8 @@ def _explain(context: Context, walker: Walker) -> None:
     """Note why a walk that was made is not the whole truth."""
     if walker.skipped:
         context.reasons.append(BUSY)
+    if walker.dropped:
+        context.reasons.append(LET_GO)
     if walker.cut:
         context.reasons.append("the graph is read up to %d nodes: it is larger" % len(walker.seen))
     if walker.deep:

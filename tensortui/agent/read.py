@@ -96,7 +96,7 @@ class TensorReader:
         self._data_address = getattr(inner, "_data_address", None)
         self._nbytes_of = nbytes_of
         self._sparse = SparseSize(torch)
-        self._nodes = NodeNames(torch)
+        self.nodes = NodeNames(torch)
         self._keys = inner._dispatch_keys
         key, bits = inner.DispatchKey, inner.DispatchKeySet
         self._key_flags = [(bits(key.Conjugate).raw_repr(), CONJ), (bits(key.Negative).raw_repr(), NEG)]
@@ -147,7 +147,7 @@ class TensorReader:
             pass
         # That of a view changed in place would be made anew.
         if facts.is_leaf is False and not (facts.flags & VIEW and facts.version != 0):
-            facts.grad_fn = self._nodes.of(tensor) if self._nodes.usable else PYTHON
+            facts.grad_fn = self.nodes.of(tensor) if self.nodes.usable else PYTHON
             if facts.grad_fn == PYTHON:
                 facts.grad_fn = self._node_of_python(tensor)
         return facts

@@ -17,6 +17,7 @@ from tensortui.agent.containers import TENSOR, Kinds
 from tensortui.agent.guard import Alone
 from tensortui.agent.nodes import Depths, NodeReader
 from tensortui.agent.read import TensorReader
+from tensortui.agent.storages import Size
 
 ROOT = Path(__file__).parents[2]
 
@@ -167,6 +168,65 @@ def test_a_dying_root_takes_the_frontier_with_it(agent):
     assert refs
     assert dropped == [[]]
     assert len(walker.seen) < 3000
+
+
+def chain(length):
+    x = torch.ones(8, requires_grad=True)
+    y = x
+    for _ in range(length):
+        y = y.sigmoid()
+    return y
+
+
+@pytest.mark.parametrize("learned", [True, False])
+def test_a_root_that_is_detached_lets_the_frontier_go(agent, learned):
+    box = [chain(3000)]
+    one = agent()
+    if learned:
+        one.census.memory["reader"] = TensorReader(torch, Size(torch).of)
+    walker = graph.Walker(Context(torch, one.census, []), one.census.base, 10_000)
+    refs, pieces = [], []
+
+    def visit(walker, node, successors):
+        if len(refs) < 20:
+            refs.extend(weakref.ref(saved[1]) for saved in walker.saved(node, False) if saved[1] is not None)
+
+    def during():
+        if refs:
+            pieces.append(sum(ref() is not None for ref in refs))
+            if len(pieces) == 1:
+                box[0].detach_()
+
+    one.run(walker.walk([one.census.track(box[0])], visit), during)
+    assert pieces[0] > 0
+    assert pieces[1:] == [0]
+    assert len(walker.seen) < 3000
+    assert not walker.dropped
+
+
+@pytest.mark.parametrize("times", [1, 3, 4])
+def test_a_frontier_that_was_let_go_is_come_by_again(agent, times):
+    y = chain(3000)
+    one = agent()
+    walker = graph.Walker(Context(torch, one.census, []), one.census.base, 10_000)
+    visited, emptied = [], [0]
+
+    def visit(walker, node, successors):
+        visited.append(nodes.DEPTHS.measure(node)[0])
+
+    work = walker.walk([one.census.track(y)], visit)
+    place = next(work)
+
+    def during():
+        if emptied[0] < times and "frontier" in place and len(visited) > 300 * emptied[0]:
+            emptied[0] += 1
+            place.clear()
+
+    one.run(work, during)
+    assert emptied == [times]
+    assert len(visited) == len(set(visited))
+    assert walker.dropped is (times > graph.MOST_BEGUN)
+    assert (len(visited) == 3001) is not walker.dropped
 
 
 def test_nothing_is_left_of_a_finished_walk(agent):

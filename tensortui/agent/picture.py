@@ -1,0 +1,92 @@
+"""The graph as the answer to a graph request tells it: the nodes that a walk visits, one after the other."""
+
+from typing import TYPE_CHECKING, Any, Dict, List, Set
+
+from tensortui.agent import nodes
+from tensortui.agent.census import Tracked, Work
+from tensortui.agent.nodes import Key
+from tensortui.agent.read import TensorReader
+from tensortui.wire.messages import OPTIMIZER
+
+if TYPE_CHECKING:
+    from tensortui.agent.graph import Walker
+
+CHUNK = 500  # nodes between two pieces
+MOST_HELD = 64  # tensors of one node that are described
+
+
+class Picture:
+    """The graph as the wire tells it, put together node by node."""
+
+    def __init__(self, tensors: TensorReader) -> None:
+        """Start empty; `tensors` reads what nodes hold."""
+        self.nodes: List[List[Any]] = []
+        self._tensors = tensors
+        self._described: Set[int] = set()
+        self._ids: Dict[Key, int] = {}
+        self._starts: Dict[int, List[int]] = {}  # the tensors that each of these nodes made
+
+    def id_of(self, node: Any) -> int:
+        """Return the number of `node` in this picture."""
+        return self._ids.setdefault(nodes.DEPTHS.measure(node)[0], len(self._ids) + 1)
+
+    def begin(self, node: Any, tracked: Tracked) -> None:
+        """Note that a walk starts at `node`, which made the tensor `tracked`."""
+        starts = self._starts.setdefault(self.id_of(node), [])
+        if tracked.id not in starts:  # the walk may begin it again
+            starts.append(tracked.id)
+
+    def visit(self, walker: "Walker", node: Any, successors: List[Any]) -> None:
+        """Add `node` with what it saved."""
+        reader, track = walker.reader, walker.context.track
+        leaf = reader.leaf(node)
+        owner = track(leaf) if leaf is not None else None
+        saved: List[List[Any]] = []
+        held: List[List[Any]] = [] if owner is None else self._describe(leaf, owner)
+        for name, tensor, then, hook in walker.saved(node, True):
+            tracked = track(tensor) if tensor is not None else None
+            now = reader.version(tensor) if tensor is not None else None
+            stale = then is not None and now is not None and then != now
+            one = [name, None if tracked is None else tracked.id, then, now, stale, bool(hook)]
+            saved.append([*one, hook] if hook else one)
+            if tracked is not None and len(held) < MOST_HELD:
+                held += self._describe(tensor, tracked)
+        number = self.id_of(node)
+        following = [None if one is None else self.id_of(one) for one in successors]
+        entry: List[Any] = [number, reader.name(node), following, None if owner is None else owner.id, saved]
+        function = reader.function(node)
+        more = {
+            "function": function,
+            "freed": (not saved or bool(function)) and walker.freed(node),
+            "hooks": reader.hooks(leaf) if leaf is not None else 0,
+            "held": held,
+        }
+        self._described.update(one[0] for one in held)
+        self.nodes.append([*entry, {name: value for name, value in more.items() if value}])
+
+    def _describe(self, tensor: Any, tracked: Tracked) -> List[List[Any]]:
+        """Return what there is to say of a tensor that may be gone before the next sample tells of it."""
+        lasting = tracked.row is not None and tracked.found <= OPTIMIZER
+        if lasting or tracked.id in self._described:
+            return []
+        facts = self._tensors.read(tensor)
+        facts.base = None
+        place = [facts.shape, facts.strides, facts.offset, facts.dtype, facts.device, facts.layout]
+        return [[tracked.id, *place, facts.flags, facts.address, facts.nbytes]]
+
+    def finish(self) -> Work:
+        """Leave no edge to a node that was not visited, and tell which tensors began at which node."""
+        here = {node[0] for node in self.nodes}
+        for place, node in enumerate(self.nodes):
+            if not place % CHUNK:
+                yield
+            if any(one is not None and one not in here for one in node[2]):
+                node[2] = [one if one in here else None for one in node[2]]
+                node[5]["cut"] = True
+            if node[0] in self._starts:
+                node[5]["tensors"] = self._starts[node[0]]
+
+    def roots(self, outer: bool) -> List[int]:
+        """Return the nodes that walks started at; with `outer` those that no other node leads to."""
+        inner = {one for node in self.nodes for one in node[2]} if outer else set()
+        return [node[0] for node in self.nodes if node[0] in self._starts and node[0] not in inner]
