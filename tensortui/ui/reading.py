@@ -9,6 +9,7 @@ from collections.abc import Callable
 from tensortui.analysis.graph import Behind, Reach, maker_of, words
 from tensortui.errors import TensortuiError
 from tensortui.model import SCANNING, WAITING, Graph, Sample, Tensor
+from tensortui.ui.columns import name_text
 from tensortui.ui.feed import Feed
 
 UPDATE_SECONDS = 2.0
@@ -31,9 +32,10 @@ def behind(graph: Graph, root: int) -> Graph:
 class Reading:
     """The graph behind one tensor as it was read once; newer samples tell what became of its tensors."""
 
-    def __init__(self, feed: Feed, tensor: Tensor | None, clock: Callable[[], float]) -> None:
-        """Ask for the graph behind `tensor`; behind every tensor for None, and for one that no node made."""
+    def __init__(self, feed: Feed, tensor: Tensor | None, clock: Callable[[], float], *, every: bool = False) -> None:
+        """Ask for the graph behind `tensor`; behind every tensor for None, and with `every` for one no node made."""
         self.tensor = tensor
+        self.every = every
         self.behind: Behind | None = None
         self.all = tensor is None or tensor.grad_fn is None
         self.begun = clock()
@@ -55,7 +57,7 @@ class Reading:
 
     async def read(self) -> None:
         """Ask the source, and look at the answer. Whatever goes wrong becomes the reason why there is no graph."""
-        self.problem = self._impossible()
+        self.problem = self._impossible() or self._none_behind()
         if self.problem is not None:
             return
         try:
@@ -92,6 +94,21 @@ class Reading:
         if feed.sample.phase == SCANNING:
             return "the tensors are still being looked for", "press r when the first scan is over"
         return None
+
+    @property
+    def none_behind(self) -> bool:
+        """Whether the tensor has no graph of its own, and nobody has asked for all others."""
+        return self.tensor is not None and self.tensor.grad_fn is None and not self.every
+
+    def _none_behind(self) -> tuple[str, str] | None:
+        tensor, sample = self.tensor, self._feed.sample
+        if tensor is None or sample is None or not self.none_behind:
+            return None
+        account = self._feed.accounts.account(tensor.storage) if tensor.storage is not None else None
+        beside = (sample.tensors.get(one) for one in (account.tensors if account is not None else ()))
+        why = words.none_behind(tensor, (one for one in beside if one is not None and one.id != tensor.id))
+        name = name_text(tensor).partition(" @ ")[0]
+        return f"{name} has no graph", f"{why}\n\na shows every graph, and begins where it was saved or is a leaf"
 
     async def _ask(self) -> Graph:
         """The graph behind the tensor first, then behind all others: who else saved what is asked for, too."""

@@ -52,6 +52,14 @@ def test_graph(snap_compare: Any, size: tuple[int, int], light: bool) -> None:
 
 
 @pytest.mark.parametrize("size", [LARGE, SMALL], ids=["160x45", "80x24"])
+def test_graph_of_a_tensor_without_one(snap_compare: Any, size: tuple[int, int]) -> None:
+    sample, graph, _ = training_graph()
+    (target,) = (one.id for one in sample.tensors.values() if one.names[:1] == ("target @ step() train.py:41",))
+
+    assert snap_compare(picture(sample, graph, target), terminal_size=size, run_before=graph_of(target))
+
+
+@pytest.mark.parametrize("size", [LARGE, SMALL], ids=["160x45", "80x24"])
 def test_graph_in_ascii(snap_compare: Any, size: tuple[int, int]) -> None:
     sample, graph, loss = training_graph()
     app = picture(sample, graph, loss, ascii_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 from tensortui.analysis.graph.reach import Reach, is_leaf
 from tensortui.analysis.graph.saves import Save
@@ -18,6 +19,7 @@ _TORN = "the graph was not read to its end: the program freed it meanwhile; r tr
 CHECKPOINT = "torch.utils.checkpoint."
 OFFLOAD = "torch.autograd.graph.save_on_cpu."
 COMPILED = "CompiledFunction"
+_DIFFERENTIABLE = ("float", "bfloat", "complex")
 
 
 def blind(graph: Graph, coverage: Coverage) -> bool:
@@ -39,6 +41,26 @@ def incomplete(graph: Graph, coverage: Coverage) -> list[str]:
     return told or [
         "the graph was not read to its end: a backward ran at each try, or it is too deep to be read safely"
     ]
+
+
+def none_behind(tensor: Tensor, beside: Iterable[Tensor]) -> str:
+    """Why there is no graph behind a tensor without a grad_fn; `beside` are the others on its storage."""
+    if tensor.category == "saved":
+        return "a node saved it for its backward; no operation is recorded for it itself"
+    if tensor.requires_grad:
+        return "it is a leaf that requires grad: graphs end in it, none begins with it"
+    if "inference" in tensor.flags:
+        return "it was made in inference mode, which records nothing"
+    if tensor.dtype is not None and not tensor.dtype.startswith(_DIFFERENTIABLE):
+        return f"it holds {tensor.dtype}: graphs are recorded for floating point and complex numbers alone"
+    for other in beside:
+        if other.grad_fn is not None:
+            return f"it was detached from {label(other)}, which is on the same storage and has a graph"
+    if tensor.is_leaf is None:
+        return "no operation is recorded for it"
+    if not tensor.is_leaf:
+        return "the graph that made it is gone"
+    return "it is a leaf that does not require grad: it came from data, or was detached, or made under no_grad()"
 
 
 def freed(reach: Reach) -> str:

@@ -84,7 +84,7 @@ class GraphScreen(Screen[int | None]):
             "U", "savers(-1)", "Who saved it", show=False, id="graph.savers-back", tooltip="previous node that saved it"
         ),
         Binding("H", "app.holders", "Holders", id="graph.holders", tooltip="what keeps the tensor of this row alive"),
-        Binding("a", "turn", "All", id="graph.all", tooltip="every graph that was read, or only the tensor's"),
+        Binding("a", "turn", "All", id="graph.all", tooltip="every graph, or only the tensor's"),
         Binding("escape", "dismiss", "Back", show=False, id="graph.back", tooltip="back to the tensors"),
     ]
 
@@ -147,8 +147,11 @@ class GraphScreen(Screen[int | None]):
             # The same variable, another tensor: each step of a loop makes a new one.
             named = (one for one in sample.tensors.values() if one.names[:1] == tensor.names[:1])
             tensor = next(named, tensor)
+        self._begin(tensor, every=self.reading.every)
+
+    def _begin(self, tensor: Tensor | None, *, every: bool) -> None:
         self._tensor = tensor
-        self.reading = Reading(self._feed, tensor, self._clock)
+        self.reading = Reading(self._feed, tensor, self._clock, every=every)
         self._read()
         self._paint()
 
@@ -219,8 +222,9 @@ class GraphScreen(Screen[int | None]):
 
     def _state(self, reading: Reading, now: float) -> Content:
         if reading.problem is not None:
-            title, detail = (show(text, self._glyphs) for text in reading.problem)
-            return content([(f"{title}\n\n", "bold $strong"), (detail, "")])
+            title, detail = reading.problem
+            lines = "\n".join(show(line, self._glyphs) for line in detail.split("\n"))
+            return content([(f"{show(title, self._glyphs)}\n\n", "bold $strong"), (lines, "")])
         waited = now - reading.begun
         pieces: list[Piece] = [("reading the graph", "bold $strong")]
         if waited >= PATIENT:
@@ -305,8 +309,10 @@ class GraphScreen(Screen[int | None]):
         return True
 
     def action_turn(self) -> None:
-        """Between every graph that was read and the tensor's own."""
-        if self.reading.behind is not None:
+        """Between every graph that was read and the tensor's own; where it has none, read every graph."""
+        if self.reading.none_behind and not self.reading.under_way:
+            self._begin(self._tensor, every=True)
+        elif self.reading.behind is not None:
             self._turn()
 
     @work(group="graph", exclusive=True, exit_on_error=False)

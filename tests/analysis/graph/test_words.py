@@ -1,3 +1,5 @@
+import pytest
+
 from tensortui.analysis.graph import words
 from tensortui.model import Coverage, Graph, GraphNode
 
@@ -50,3 +52,31 @@ def test_who_packs_and_which_function_it_is():
     assert words.function(GraphNode(1, "MulBackward0")) == ""
     reentrant = GraphNode(1, "CheckpointFunctionBackward", function="torch.utils.checkpoint.CheckpointFunction")
     assert words.function(reentrant) == "checkpoint: its forward runs again in backward"
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({}, "it is a leaf that does not require grad: it came from data, or was detached, or made under no_grad()"),
+        ({"requires_grad": True}, "it is a leaf that requires grad: graphs end in it, none begins with it"),
+        ({"dtype": "int64"}, "it holds int64: graphs are recorded for floating point and complex numbers alone"),
+        ({"flags": ("inference",)}, "it was made in inference mode, which records nothing"),
+        ({"category": "saved"}, "a node saved it for its backward; no operation is recorded for it itself"),
+        ({"is_leaf": False}, "the graph that made it is gone"),
+        ({"is_leaf": None}, "no operation is recorded for it"),
+    ],
+)
+def test_why_a_tensor_has_no_graph(build, fields, said):
+    tensor = build.tensors[build.tensor(build.storage(16), **fields)]
+    assert words.none_behind(tensor, ()) == said
+
+
+def test_what_a_tensor_was_detached_from_is_named(build):
+    storage = build.storage(16)
+    made = build.tensors[build.tensor(storage, name="loss", grad_fn="MulBackward0", is_leaf=False)]
+    plain = build.tensors[build.tensor(storage, name="plain")]
+    kept = build.tensors[build.tensor(storage, name="losses[0]")]
+    assert words.none_behind(kept, (plain, made)) == (
+        "it was detached from loss, which is on the same storage and has a graph"
+    )
+    assert "leaf that does not require grad" in words.none_behind(kept, (plain,))
