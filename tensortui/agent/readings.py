@@ -5,6 +5,7 @@ from typing import Any, Deque, Dict, Iterable, Iterator, List, Optional
 
 from tensortui.agent.census import SEPARATOR, Census, Tracked, Work
 from tensortui.agent.guard import Alone
+from tensortui.agent.moved import Moved
 from tensortui.agent.read import BASE_ONLY, CPP_ONLY, Facts, TensorReader, calibrate_references, references
 from tensortui.agent.rows import Row, Table, number
 from tensortui.agent.storages import Size, Storages
@@ -26,7 +27,9 @@ class Readings:
         self.progress = 0.0  # of the last full reading, 0 to 1
         self._census = census
         self._storages = Storages(self.storage_table)
-        self._reader = census.memory["reader"] = TensorReader(torch, Size(torch).of)
+        size = Size(torch)
+        self._reader = census.memory["reader"] = TensorReader(torch, size.of)
+        self.moved = Moved(size.pointer, self._read_again)
         self._ours = calibrate_references()
         self._rotation: List[int] = []
         self._again: Dict[int, Tracked] = {}  # by number: a base may be named again by each of its views
@@ -39,6 +42,13 @@ class Readings:
         """Have a tensor read again: a pass changed what its row says."""
         self._again[tracked.id] = tracked
 
+    def _read_again(self, number: int) -> bool:
+        tracked = self._census.by_id.get(number)
+        if tracked is not None and tracked.ref() is not None:
+            self._again[number] = tracked
+            return True
+        return False
+
     def bury(self) -> Work:
         """Take the dead off the tables."""
         while True:
@@ -48,6 +58,7 @@ class Readings:
             self.tensors.drop(dead.id)
             self.apart.pop(dead.id, None)
             self._again.pop(dead.id, None)
+            self.moved.forget(dead.id)
             self._storages.leave(dead.id, dead.storage)
             self._view_of(dead, None)
             yield
@@ -101,6 +112,7 @@ class Readings:
         for start in range(0, len(todo), FULL_STEP):
             self.progress = start / len(todo)
             yield from self._read_each(iter(todo[start : start + FULL_STEP]))
+        self.moved.all_read()
         yield from self.read_fresh()
 
     def _read_each(self, todo: Iterator[Tracked]) -> Work:
@@ -124,6 +136,7 @@ class Readings:
             return
         with self._reader.guard():
             facts = self._reader.read(tensor)
+        self.moved.note(tracked.id, tracked.pyid, facts)
         del tensor
         base, facts.base = facts.base, None
         self._view_of(tracked, None if base is None else self._census.track(base))

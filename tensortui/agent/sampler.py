@@ -66,6 +66,7 @@ class Sampler:
         apart = list(self.readings.apart.values())
         if apart:
             found.append(APART % (len(apart), sum(apart)))
+        found += self.readings.moved.reasons()
         if self.spread > TORN:
             found.append(SPREAD % self.spread)
         if self.brief:

@@ -8,10 +8,10 @@ from typing import Any, Dict, List, Optional
 from tensortui.agent.census import Work
 from tensortui.agent.guard import not_alone
 from tensortui.agent.maps import read_mappings
-from tensortui.agent.memory import Memory
+from tensortui.agent.memory import WORD, Memory
 from tensortui.agent.read import Facts
 from tensortui.agent.rows import Table, cell, number
-from tensortui.agent.tensor_impl import small
+from tensortui.agent.tensor_impl import POINTERS, STORAGE, small
 from tensortui.wire.messages import STORAGE_COLUMNS
 
 MEMORY, SHARED, FILE, NOTHING = range(4)  # messages.BACKINGS
@@ -28,6 +28,7 @@ class Size:
         """Check the layout on one small tensor of our own, which is gone again when this returns."""
         not_alone()
         self.exact = False
+        self.pointer: Optional[int] = None  # offset of the pointer from the Python tensor to the C++ one, where known
         try:
             inner = torch._C
             self._memory = Memory()
@@ -35,6 +36,8 @@ class Size:
             at = inner._storage_id(probe)
             word = self._memory.word
             self.exact = word(at + self.DATA) == inner._data_address(probe) and word(at + self.NBYTES) == 37
+            likely = [one for one in POINTERS if word(word(id(probe) + one) + STORAGE * WORD) == at]
+            self.pointer = likely[0] if self.exact and likely else None
         except Exception:
             self.exact = False
 

@@ -174,6 +174,7 @@ class Workshop:
     def _read_some(self) -> Work:
         """Read some of what has been there for long, then what was born and what is on a screen."""
         self._drained_at = time.monotonic()
+        yield from self.sampler.readings.moved.compare()
         yield from self.sampler.readings.read_old()
         yield from self.sampler.compact()
         yield from self._moment(False)
