@@ -12,7 +12,7 @@ from tensortui.agent.gradients import GradientPointers
 from tensortui.agent.guard import LATER, QUIET, Alone, Backward, Stillness
 from tensortui.agent.poolscan import PoolScanner
 from tensortui.agent.readings import Readings
-from tensortui.wire.messages import INPUT, OTHER
+from tensortui.wire.messages import INPUT, NOT_YET, OTHER
 
 TYPES_EVERY = 5.0
 PASS_LIMIT = 0.5  # CPU seconds of one pass: a program may hold more objects than can be looked through
@@ -24,7 +24,6 @@ SPREAD = "what is new was read over %.1f s: tensors that live shorter than that 
 RECENT_SHARE = 1.0  # budgets: what naming the newest may take where that is much
 BACKWARD_WAIT, LONGEST_PAUSE = 0.25, 0.032  # seconds
 DROPPED, DROP_GAP = 500, 0.0005
-NOT_YET = "the autograd graph was not looked through yet"
 
 
 class Sampler:

@@ -13,6 +13,7 @@ from tensortui.analysis.kinds import Kind, alike, kind_of
 from tensortui.analysis.steps import StepClock
 from tensortui.analysis.windows import Amount, Window
 from tensortui.model import LIVE, Sample, Tensor
+from tensortui.wire.messages import NOT_YET
 
 NEWEST = 3  # tensors of a group that are remembered by id
 MOST_GROUPS = 20_000  # more of them are not followed
@@ -127,6 +128,8 @@ class Growth:
         if sample.phase != LIVE:
             return
         self._rows = None
+        if self._seq is None and NOT_YET in sample.coverage.reasons:
+            return  # what gets its name with the next sample would be taken for new
         if self._seq is None:
             self._whole = Window(sample.taken_at, self._seconds)
             self._clock.look(sample, sample.taken_at)

@@ -47,6 +47,8 @@ PROTOCOLS = (1, 1)  # lowest and highest that this version speaks
 WATCH_LIMIT = 512
 ROOTS_LIMIT = 3000  # ids of int64 have up to 20 characters: with them a header is under the 64 KiB that an agent reads
 NONE = -(1 << 63)  # the int64 that stands for null
+# A reason of the coverage until everything was looked through once: names and roles may be missing before.
+NOT_YET = "the autograd graph was not looked through yet"
 
 # model.CATEGORIES and model.BACKINGS, in their order (a test compares): what the agent sends are indices into these.
 CATEGORIES = ("parameter", "buffer", "optimizer", "gradient", "saved", "activation", "input", "other")

@@ -9,7 +9,8 @@ from tensortui.analysis import growth as growth_module
 from tensortui.analysis.growth import Growth, youngest
 from tensortui.analysis.kinds import kind_of
 from tensortui.analysis.windows import BUCKETS, PARTS
-from tensortui.model import Change, Process, Sample, Tensor
+from tensortui.model import Change, Coverage, Process, Sample, Tensor
+from tensortui.wire.messages import NOT_YET
 
 
 class Program:
@@ -223,3 +224,14 @@ def test_the_groups_count_what_the_newest_sample_has(steps, relative):
 def test_there_are_as_many_parts_as_can_be_compared():
     assert BUCKETS % 2 == 0
     assert BUCKETS >= 2 * PARTS
+
+
+def test_what_only_gets_its_name_after_the_first_look_is_not_new(build):
+    named = build.tensor(None, (4,), name="model.weight")
+    before = Sample(1, 1000.0, Process(7), coverage=Coverage(False, (NOT_YET,)), tensors={})
+    growth = Growth()
+    growth.update(replace(before, tensors={named: replace(build.tensors[named], names=())}))
+    for second in range(1, 60):
+        growth.update(Sample(second + 1, 1000.0 + second, Process(7), tensors=dict(build.tensors)))
+    comparison = growth.since_start()
+    assert (comparison.rows, comparison.changed) == ((), 0)
