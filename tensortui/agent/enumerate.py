@@ -8,8 +8,8 @@ from itertools import chain, compress, repeat, tee
 from typing import Any, Callable, Deque, Dict, List, Sequence, Set
 
 from tensortui.agent.census import Census, Keyed, Work, has_base
-from tensortui.agent.containers import is_wrapper
-from tensortui.agent.guard import Alone
+from tensortui.agent.containers import HEAP_TYPE, is_wrapper, type_flags
+from tensortui.agent.guard import COMPANY, Alone
 
 YOUNG_LIMIT = 10_000  # objects: a younger generation that holds more is not read at once
 PAUSE, MOST_PAUSE = 5.0, 600.0  # seconds for which one that did is left alone
@@ -38,6 +38,7 @@ class Types:
         census.module_base, census.optimizer_base = torch.nn.Module, torch.optim.Optimizer
         self.roots: Dict[int, type] = {id(one): one for one in (base, torch.nn.Module, torch.optim.Optimizer)}
         self.wanted: Set[int] = set()
+        self.tensors: List[weakref.ref[Any]] = []  # those of them that are classes of tensors, and counted
         self._kinds: Dict[int, Keyed] = {}  # the same types, each dropped from the sets as soon as it is dead
         self._dead: Deque[Keyed] = collections.deque()
         self.grown = False  # types appeared since this was last set to False
@@ -83,6 +84,7 @@ class Types:
         tensors: Set[int] = set()
         wanted: Set[int] = set()
         kinds: Dict[int, Keyed] = {}
+        counted: List[weakref.ref[Any]] = []
         for root in self.roots.values():
             todo = [weakref.ref(root)]
             of_tensors = root is self._census.base
@@ -100,12 +102,15 @@ class Types:
                         known = Keyed(kind, self._dead.append)
                         known.key = id(kind)
                     kinds[id(kind)] = known
+                    if of_tensors and type_flags(kind) & HEAP_TYPE:  # of others an instance is no reference
+                        counted.append(known)
                 todo.extend(map(weakref.ref, SUBCLASSES(kind)))
                 del kind
                 yield
         wanted |= tensors
         self.grown = self.grown or not wanted <= self.wanted
         self._kinds = kinds
+        self.tensors = counted
         fewer = not self._census.types.ids <= tensors
         for ids, now in ((self._census.types.ids, tensors), (self.wanted, wanted)):
             ids.update(now)  # a look between two pieces must never see a set without what stays
@@ -147,6 +152,7 @@ class Young:
         self.wanted = types.wanted.__contains__
         self.found: Deque[weakref.ref[Any]] = collections.deque()
         self.dead = dead
+        self.looked = -1  # the piece in which the last look was: see `Company.pieces`
         self.passed = 0  # collections, or looks left out, by which something may have been missed
         self._clock = clock
         self._moved = 0
@@ -161,6 +167,7 @@ class Young:
         left alone for a while, each time for longer.
         """
         with Alone():  # the list of them is in hand for a moment
+            self.looked = COMPANY.pieces
             self._types.forget_dead()
             moved = sum(one["collections"] for one in gc.get_stats()[1:])
             self.passed += moved - self._moved

@@ -41,7 +41,7 @@ class Sampler:
         self.census.memory["gradients"] = GradientPointers(torch)
         names.frame_locals()
         self.scanner = PoolScanner()
-        self.coverage = Coverage(self.census, self.scanner, budget)
+        self.coverage = Coverage(self.census, self.scanner, budget, self.types)
         self._pass_reasons: Dict[str, List[str]] = {"graph": [NOT_YET]}  # by pass, of its last run
         self._types_at = 0.0
         self._recent_at = 0.0
@@ -106,14 +106,14 @@ class Sampler:
         yield from self.readings.bury()
         yield from absorb(self.young, self.census, self.readings.read_newest)
         yield from self.readings.bury()
-        self.coverage.check()
+        self.coverage.check(self.young)
 
     def take_newest(self) -> Work:
         """Take in what was born a moment ago, and died: where that is little, within the slice in which this begins."""
         self.young.look(NEWEST)
         yield from absorb(self.young, self.census, self.readings.read_newest)
         yield from self.readings.bury()
-        self.coverage.check()
+        self.coverage.check(self.young)
 
     def await_backward(self) -> Work:
         """Wait a moment for the end of a backward: in the middle of one, gradients can neither be listed nor named.

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 
+from tensortui.agent import coverage
 from tensortui.agent import enumerate as enumeration
 from tensortui.agent.census import Census, Context
 from tensortui.agent.grad_fn import NodeNames
@@ -78,6 +79,42 @@ def test_what_has_moved_on_before_anybody_looked_is_missed_aloud_and_found_by_th
     finish(sampler.audit())
     assert all(sampler.census.find(one) for one in kept)
     assert sampler.coverage.reasons() == []
+
+
+def look_often(sampler: Sampler, times: int) -> None:
+    for _ in range(times):
+        with Alone():  # as within one slice of the loop
+            finish(sampler.take_newest())
+
+
+def test_few_that_were_missed_are_told_once_they_are_seen_to_stay_and_are_then_found(sampler: Sampler) -> None:
+    class Mine(torch.Tensor):
+        pass
+
+    first = torch.zeros(2).as_subclass(Mine)
+    gc.collect()  # what goes later would seem to be a tensor less
+    finish(sampler.start())
+    kept = [torch.zeros(2).as_subclass(Mine), torch.zeros(2), torch.zeros(2)]
+    gc.collect()
+    look_often(sampler, coverage.SEVERAL - 1)
+    assert sampler.coverage.reasons() == []
+    look_often(sampler, 1)
+    assert sampler.coverage.reasons() == ["about 3 tensors are alive but not found yet"]
+    sampler.coverage._not_before = 0.0
+    finish(sampler.audit())
+    assert all(sampler.census.find(one) for one in [first, *kept])
+    look_often(sampler, coverage.SEVERAL)
+    assert sampler.coverage.reasons() == []
+
+
+def test_what_comes_and_goes_is_not_taken_for_missed(sampler: Sampler) -> None:
+    finish(sampler.start())
+    for _ in range(coverage.SEVERAL):
+        references = [torch.Tensor] * 3
+        look_often(sampler, coverage.SEVERAL - 1)
+        references.clear()
+        look_often(sampler, 1)
+        assert sampler.coverage.reasons() == []
 
 
 def test_a_generation_that_is_found_to_be_large_is_left_alone_for_a_while(
