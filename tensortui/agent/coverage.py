@@ -13,9 +13,7 @@ from tensortui.agent.poolscan import PoolScanner
 
 AUDIT_EVERY = 5.0  # seconds at least between two audits
 SLACK = 16  # references to torch.Tensor that come and go by themselves, where threads have run since the last look
-SEVERAL = (
-    5  # looks one after the other, each followed by a count before another thread has run, that fewer must outlast
-)
+SEVERAL = 5  # counts one after the other that fewer must outlast, each made before another thread has run
 ANYHOW_EVERY = 10.0
 AUDIT_SHARE = 0.25  # of the budget
 NO_GRAD_FN = (
