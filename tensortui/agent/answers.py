@@ -5,10 +5,11 @@ import time
 from typing import Any, Dict, List, Optional
 
 from tensortui.agent import labels
+from tensortui.agent.census import Work
 from tensortui.agent.connections import Connection, Server
 from tensortui.agent.governor import Governor
 from tensortui.agent.process import describe
-from tensortui.agent.rows import Reader
+from tensortui.agent.rows import Batch, Reader
 from tensortui.agent.sampler import Sampler
 from tensortui.wire.messages import PROTOCOLS, common_protocol
 
@@ -80,21 +81,32 @@ class Answers:
             message["request"] = request
         return message
 
-    def tell(self, one: Connection, sampler: Sampler, request: Any = None) -> None:
-        """Queue what changed since this viewer was last told, and the sample that closes it."""
+    def tell(self, one: Connection, sampler: Sampler, request: Any = None) -> Work:
+        """Queue what changed since this viewer was last told, and the sample that closes it. No row changes meanwhile.
+
+        A hundred thousand rows would take tens of milliseconds in one go: they are taken in pieces.
+        """
         if not one.readers:
             one.readers = tuple(Reader(table) for table in sampler.tables)
-        if any(reader.stale for reader in one.readers):
-            one.queue_frame({"t": "reset"})
+        stale = any(reader.stale for reader in one.readers)
+        batches: List[Batch] = []
+        sampler.readings.frozen = True
+        try:
             for reader in one.readers:
-                reader.restart()
-        one.queue_batch([reader.batch() for reader in one.readers], self.sample(one, sampler, request))
+                if stale:
+                    reader.restart()
+                batches.append((yield from reader.batch()))
+        finally:
+            sampler.readings.frozen = False
+        if stale:
+            one.queue_frame({"t": "reset"})
+        one.queue_batch(batches, self.sample(one, sampler, request))
 
-    def forget_told(self, sampler: Sampler) -> None:
+    def forget_told(self, sampler: Sampler) -> Work:
         """Drop the deaths that every viewer has been told."""
         for place, table in enumerate(sampler.tables):
             serials = [one.readers[place].serial for one in self._server.connections if one.readers]
-            table.forget_gone(min(serials, default=table.serial))
+            yield from table.forget_gone(min(serials, default=table.serial))
 
     def without_tables(self, one: Connection, sampler: Optional[Sampler]) -> None:
         """Answer all that a viewer asks while there is nothing to show yet: torch is not imported."""

@@ -63,7 +63,8 @@ class Coverage:
     def scanned(self, young: Young, types: Types, passed: int = 0, cost: float = 0.0) -> None:
         """A scan is over: what is tracked now is all there is."""
         now = self._census.clock()
-        self._beyond = self._beyond_known()
+        # Some of those that are known may be dead and not off the books yet: the next check lowers what is too much.
+        self._beyond = self._beyond_known() + len(self._census.dead)
         self._missing = 0
         self._lately = []
         self._passed = passed

@@ -22,7 +22,7 @@ class Readings:
         """Start with empty tables."""
         self.tensors = Table("tensors")
         self.storage_table = Table("storages")
-        self.compacting = False
+        self.frozen = False  # whether no row may change now: they are compacted, or what changed is taken
         self.apart: Dict[int, int] = {}  # bytes of the tensors that have no storage of their own, as sparse ones
         self.progress = 0.0  # of the last full reading, 0 to 1
         self._census = census
@@ -65,13 +65,13 @@ class Readings:
 
     def compact(self) -> Work:
         """Start a table's dictionaries anew where they have grown far beyond what its rows use."""
-        self.compacting = True
+        self.frozen = True
         try:
             for table in (self.tensors, self.storage_table):
                 if table.bloated():
                     yield from table.compact()
         finally:
-            self.compacting = False
+            self.frozen = False
             self._look_up()
 
     def read_fresh(self, most_again: Optional[int] = None) -> Work:
@@ -85,7 +85,7 @@ class Readings:
 
     def read_newest(self) -> None:
         """Read what was tracked last, at once; not while the rows must stay as they are."""
-        if not self.compacting:
+        if not self.frozen:
             self.read(self._census.fresh.pop())
 
     def _take_again(self, number: int) -> Optional[Tracked]:

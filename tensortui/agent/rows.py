@@ -7,7 +7,7 @@ handful for the whole table: a hundred thousand of them would have it go through
 import collections
 import struct
 from array import array
-from typing import Any, Deque, Dict, List, Tuple
+from typing import Any, Deque, Dict, Generator, List, Tuple
 
 from tensortui.agent.census import Work
 from tensortui.wire.frames import encode
@@ -103,33 +103,41 @@ class Table:
         self._gone.popleft()
         self._forgotten = self._gone_at.popleft()
 
-    def since(self, serial: int) -> List[bytes]:
-        """Return the rows that changed after `serial`."""
-        changed = []
+    def since(self, serial: int) -> Generator[None, None, List[bytes]]:
+        """Return the rows that changed after `serial`; yields between pieces, in which no row may change."""
+        changed: List[bytes] = []
         for number_, at in reversed(self._changed.items()):
             if at <= serial:
                 break
             changed.append(self.rows[number_])
+            if not len(changed) % CHUNK:
+                yield
         changed.reverse()
         return changed
 
-    def gone_since(self, serial: int) -> List[int]:
-        """Return the ids that left after `serial`."""
-        gone = []
+    def gone_since(self, serial: int) -> Generator[None, None, List[int]]:
+        """Return the ids that left after `serial`; yields as well."""
+        gone: List[int] = []
         for at, number_ in zip(reversed(self._gone_at), reversed(self._gone)):
             if at <= serial:
                 break
             gone.append(number_)
+            if not len(gone) % CHUNK:
+                yield
         return gone
 
     def remembers(self, serial: int) -> bool:
         """Whether every death after `serial` is still known, or was never to be told; else the reader starts anew."""
         return serial == 0 or serial >= self._forgotten
 
-    def forget_gone(self, serial: int) -> None:
-        """Drop the deaths that every reader has been told."""
+    def forget_gone(self, serial: int) -> Work:
+        """Drop the deaths that every reader has been told; yields between pieces."""
+        dropped = 0
         while self._gone and self._gone_at[0] <= serial:
             self._forget_one()
+            dropped += 1
+            if not dropped % CHUNK:
+                yield
 
     def bloated(self) -> bool:
         """Whether a dictionary holds far more entries than rows can use."""
@@ -173,9 +181,14 @@ class Reader:
         """Begin anew, after a reset message."""
         self.__init__(self.table)  # type: ignore[misc]
 
-    def batch(self) -> "Batch":
-        """Take what changed since the last batch; the connection counts as told from now on."""
-        batch = Batch(self.table, self.table.since(self.serial), self.table.gone_since(self.serial), self._told)
+    def batch(self) -> Generator[None, None, "Batch"]:
+        """Take what changed since the last batch; the connection counts as told from then on.
+
+        Yields between pieces, in which no row may change.
+        """
+        rows = yield from self.table.since(self.serial)
+        gone = yield from self.table.gone_since(self.serial)
+        batch = Batch(self.table, rows, gone, self._told)
         self.serial = self.table.serial
         return batch
 

@@ -103,12 +103,12 @@ class Workshop:
         yield from self.sampler.readings.read_all()
         self.sampler.complete_at = time.monotonic()
         self._answers.live = True  # what follows of the names is told with the samples, or is what a request waits for
-        for one in self._server.connections:
+        for one in list(self._server.connections):  # some may go meanwhile
             if one.interval is not None:
                 one.due = now = time.monotonic()
                 if one.idle and not one.requests:
                     one.due = now + one.interval
-                    self._answers.tell(one, self.sampler)
+                    yield from self._answers.tell(one, self.sampler)
         if any(one.requests for one in self._server.connections):
             yield from self._complete()
         else:
@@ -129,14 +129,14 @@ class Workshop:
         yield from self._moment(True)  # much has come and gone in a program that makes its steps meanwhile
         self._passes_at = self.sampler.complete_at = time.monotonic()
         self.sampler.brief = False
-        self._answer()
+        yield from self._answer()
 
     def _brief(self) -> Work:
         """Answer with what is new, and with what else is known: reading everything anew would cost too much."""
         self._asked = self._take_requests()
         yield from self._read_some()
         self.sampler.brief = True
-        self._answer()
+        yield from self._answer()
 
     def _take_requests(self) -> Dict[Connection, List[Any]]:
         asked = {}
@@ -145,11 +145,11 @@ class Workshop:
                 asked[one], one.requests = one.requests, []
         return asked
 
-    def _answer(self) -> None:
+    def _answer(self) -> Work:
         asked, self._asked = self._asked, {}
         for one, requests in asked.items():
             for request in requests if one in self._server.connections else ():
-                self._answers.tell(one, self.sampler, request)
+                yield from self._answers.tell(one, self.sampler, request)
 
     def _graph(self, one: Connection) -> Work:
         header = one.graphs.pop(0)
@@ -206,11 +206,11 @@ class Workshop:
     def _sample(self) -> Work:
         yield from self._read_some()
         now = time.monotonic()
-        for one in self._server.connections:
+        for one in list(self._server.connections):
             if one.due <= now + MIN_INTERVAL / 2 and one.idle:
                 one.due = max(one.due + (one.interval or 0.0), now + MIN_INTERVAL / 2)
-                self._answers.tell(one, self.sampler)
-        self._answers.forget_told(self.sampler)
+                yield from self._answers.tell(one, self.sampler)
+        yield from self._answers.forget_told(self.sampler)
         if self._behind is None and now - self._passes_at > PASS_EVERY:
             self._behind = Job(self._passes(), PASS)
 
@@ -227,7 +227,7 @@ class Workshop:
         readings = self.sampler.readings
         work = readings.read_fresh()
         while True:
-            while readings.compacting:  # the rows must not change then; the sample in front goes on with that
+            while readings.frozen:  # the rows must not change then; the sample in front goes on with that
                 yield
             try:
                 said = next(work)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from tensortui.agent import jobs, loop
 from tensortui.agent.answers import FAILED_FOR, Answers
@@ -31,6 +32,7 @@ class Thing:
 def here(tmp_path: Path) -> Iterator[tuple[Agent, Workshop, Connection]]:
     """An agent that has found torch, with nothing to do, and a viewer."""
     agent = Agent({"path": [str(tmp_path / "agent" / "a.sock")], "budget": 1.0})
+    assert torch.__version__  # it is found where it has been imported
     agent._look_for_torch(time.monotonic())
     workshop = agent._workshop
     assert workshop is not None

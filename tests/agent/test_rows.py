@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import struct
 from array import array
+from collections.abc import Generator
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensortui.agent.rows import Reader, Table
+from tensortui.agent.rows import CHUNK, Reader, Table
 from tensortui.wire.frames import Decoder
 from tensortui.wire.messages import NONE
 
@@ -18,6 +19,14 @@ STEP = st.one_of(
     st.tuples(st.just("drop"), st.integers(1, 12), st.just("")),
     st.tuples(st.sampled_from(["batch", "compact"]), st.just(0), st.just("")),
 )
+
+
+def finish(work: Generator[None, None, Any]) -> Any:
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            return end.value
 
 
 class Viewer:
@@ -33,7 +42,7 @@ class Viewer:
             self.reader.restart()
             self.devices.clear()
             self.rows.clear()
-        batch = self.reader.batch()
+        batch = finish(self.reader.batch())
         while frame := batch.next_frame():
             ((header, payload),) = Decoder().feed(frame)
             numbers = array("q", payload)
@@ -67,7 +76,7 @@ def test_what_is_told_is_what_is(steps: list[tuple[str, int, str]]) -> None:
     for viewer in (often, once):
         viewer.take()
         assert viewer.rows == truth
-    assert not table.since(often.reader.serial)
+    assert not finish(table.since(often.reader.serial))
 
 
 def test_a_dictionary_far_larger_than_its_rows_is_started_anew() -> None:
@@ -93,5 +102,20 @@ def test_a_reader_whose_deaths_were_forgotten_starts_anew() -> None:
     table.put((1, NONE, 0, 0, 0))
     viewer.take()
     table.drop(1)
-    table.forget_gone(table.serial)
+    finish(table.forget_gone(table.serial))
     assert viewer.reader.stale
+
+
+def test_however_many_rows_and_deaths_there_are_no_piece_deals_with_many() -> None:
+    table = Table("storages")
+    viewer, all_along = Viewer(table), Viewer(table)
+    for number in range(5000):
+        table.put((number, NONE, 0, 0, 0))
+    assert sum(1 for _ in Reader(table).batch()) == 5000 // CHUNK
+    all_along.take()
+    for number in range(4000):
+        table.drop(number)
+    assert sum(1 for _ in all_along.reader.batch()) == 4000 // CHUNK
+    assert sum(1 for _ in table.forget_gone(table.serial)) == 4000 // CHUNK
+    viewer.take()
+    assert sorted(viewer.rows) == list(range(4000, 5000))
