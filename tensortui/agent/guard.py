@@ -143,8 +143,9 @@ class Alone:
 
     The lock is given up and goes through another thread first, so that whoever waits for it waits anew; then the
     switch interval is raised, so that nobody who starts to wait asks for it before the block is over, if that takes
-    well under `ALONE`. Both settings are changed and put back while the lock is held: no other thread ever sees them,
-    and a fork inherits neither. The collector sleeps because it could run a finalizer of the target in the middle.
+    well under `ALONE`. Both settings are changed and put back while the lock is held: as long as nothing in the block
+    gives it up, no other thread ever sees them, and a fork inherits neither. The collector sleeps because it could run
+    a finalizer of the target in the middle.
 
     So nothing in a block may give up the lock: no file is read and no socket written, and no torch operator called
     (what is learned from one is learned outside: see `not_alone`). And no exception may be in flight when a block ends:

@@ -48,11 +48,6 @@ class Depths:
         self._memory: Optional[Memory] = None
         self.exhausted = False  # for now: room is made when deep nodes die
 
-    @property
-    def known(self) -> bool:
-        """Whether the layout is still believed in."""
-        return bool(self._places)
-
     def measure(self, node: Any) -> Tuple[Key, Optional[int]]:
         """Return what tells `node` from all others that live or lived, and the length of the longest path below it.
 
