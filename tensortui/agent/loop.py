@@ -66,6 +66,8 @@ class Agent:
             while not self._stop:
                 self._turn()
                 self._server.wait()
+        except BaseException as error:  # it ends the agent; what follows takes a while, in which no frame may hold on
+            forget_frames(error)
         finally:
             workshop, self._workshop = self._workshop, None
             if workshop is not None:

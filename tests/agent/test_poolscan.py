@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import collections
 import subprocess
 import sys
+import weakref
 from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tensortui.agent.poolscan import PoolScanner
 
 CODE = """
 import collections, gc, sys, weakref
@@ -70,6 +77,26 @@ def test_what_is_freed_while_it_is_looked_at_is_not_taken(root: Path) -> None:
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (done.stdout, done.stderr) == ("True \n", "")
+
+
+class Plain:
+    """Something to be found."""
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_type_that_dies_during_the_scan_is_looked_for_no_more(dies: bool) -> None:
+    """Another type may have got its address, even one whose instances take no weak reference."""
+    things = [Plain() for _ in range(100)]
+    scanner = PoolScanner()
+    assert scanner.reason == ""
+    found: collections.deque[Any] = collections.deque()
+    scan = scanner.scan([weakref.ref(Plain)], found, collections.deque())
+    next(scan)
+    if dies:
+        scanner._types[id(Plain)] = weakref.ref(set())  # as if it had
+    for _ in scan:
+        pass
+    assert len(found) == (0 if dies else len(things))
 
 
 def test_another_allocator_is_told_apart(root: Path) -> None:
