@@ -4,7 +4,6 @@ import functools
 import operator
 import os
 import sys
-from itertools import chain
 from types import CodeType
 from typing import Any, Callable, Dict, Generator, List, Optional, Tuple
 
@@ -121,11 +120,12 @@ def _variables(context: Context, base: type, depth: int) -> Generator[Any, None,
     kinds = make_kinds(context, base, shallow=True)
     walk = Walk(context, kinds, _leaf_reader(context, base), Wrappers(context, kinds, base))
     walk.most = RECENT_ENTRIES
+    walk.leaves_known = True
     walk.revisit = revisit_of(context.census)
     walk.direct = context.direct
     frames = Frames(walk, kinds, [])
     yield from frames.name_all(False, depth)
-    root = Root(functools.partial(_items, "__main__", kinds), depth=depth)
+    root = Root(Globals("__main__", kinds), depth=depth)
     root.script = True
     root.where, root.again = "__main__", functools.partial(_global_again, "__main__")
     yield from walk.below(root)
@@ -202,43 +202,57 @@ def _globals(walk: Walk, kinds: Kinds, module: str, main: bool, depth: int = 0) 
     """Name what the globals of a module lead to; modules first, so that their parameters get the short names."""
     prefix = "" if main else labels.clip(labels.safe(module), labels.MAX_KEY) + "."
 
-    everything = functools.partial(_items, module, kinds)
-
-    def modules() -> Optional[Entries]:
-        return only_modules(everything(), kinds)
-
-    for opener in (everything,) if depth else (modules, everything):
-        root = Root(opener, prefix)
+    for modules in (False,) if depth else (True, False):
+        root = Root(Globals(module, kinds, modules), prefix)
         root.depth = depth or root.depth
         root.script = main
         root.where, root.again = module, functools.partial(_global_again, module)
         if not depth:  # what packages hold is kept as a whole until they are looked through again
             root.hides = True
-            root.key = module if opener is everything else "modules of " + module
+            root.key = "modules of " + module if modules else module
         yield from walk.below(root)
 
 
-def _items(module: str, kinds: Kinds) -> Optional[Entries]:
-    space = namespace(module)
-    return None if space is None else _direct_first(list(containers.items(space, VARIABLE)), kinds)
+class Globals:
+    """The globals of a module, opened anew for each piece of a walk: which of them may lead on is told once."""
+
+    def __init__(self, module: str, kinds: Kinds, modules: bool = False) -> None:
+        """Tensors come first, or there are only `modules`; nothing is looked at yet."""
+        self._module = module
+        self._kinds = kinds
+        self._modules = modules
+        self._keys: Optional[List[str]] = None
+
+    def __call__(self, start: int) -> Optional[Entries]:
+        """Return the entries from a position on."""
+        space = namespace(self._module)
+        if space is None:
+            return None
+        if self._keys is None:
+            # A key of the program's own class would be asked for its hash.
+            entries = [entry for entry in containers.items(space, VARIABLE) if type(entry[1]) is str]
+            chosen = only_modules(entries, self._kinds) if self._modules else direct_first(entries, self._kinds)
+            self._keys = [key for _, key, _ in chosen]
+        return ((VARIABLE, key, space.get(key)) for key in self._keys[start:])
 
 
-def only_modules(entries: Optional[Entries], kinds: Kinds) -> Optional[Entries]:
+def only_modules(entries: List[Entry], kinds: Kinds) -> List[Entry]:
     """Return those of `entries` that are modules."""
-    return None if entries is None else (entry for entry in entries if kinds.of(entry[2]) == MODULE)
+    return _of_kinds(entries, kinds, lambda kind: kind == MODULE)
 
 
-def _direct_first(entries: List[Entry], kinds: Kinds) -> Entries:
-    """Return the entries, tensors first: what has a variable of its own is not called by a container it is in too.
+def direct_first(entries: List[Entry], kinds: Kinds) -> List[Entry]:
+    """Return the entries, tensors first: what has a variable of its own is not called by a container it is in too."""
+    direct = _of_kinds(entries, kinds, lambda kind: kind >= TENSOR)
+    return direct + _of_kinds(entries, kinds, lambda kind: LEAF < kind < TENSOR)
 
-    There may be thousands, and each piece of work begins anew: types are told once each, and atoms are left out.
-    """
+
+def _of_kinds(entries: List[Entry], kinds: Kinds, wanted: Callable[[int], bool]) -> List[Entry]:
+    """Return the entries of some kinds. There may be thousands: each type is told once."""
     values = list(map(_value, entries))
-    types = {kind: kinds.of(value) for kind, value in dict(zip(map(id, map(type, values)), values)).items()}
-    tensors = {kind for kind, found in types.items() if found >= TENSOR}
-    rest = {kind for kind, found in types.items() if LEAF < found < TENSOR}
-    direct = [entry for entry in entries if id(type(entry[2])) in tensors]
-    return chain(direct, [entry for entry in entries if id(type(entry[2])) in rest])
+    types = dict(zip(map(id, map(type, values)), values))
+    chosen = {kind for kind, value in types.items() if wanted(kinds.of(value))}
+    return [entry for entry in entries if id(type(entry[2])) in chosen]
 
 
 _value = operator.itemgetter(2)
@@ -369,13 +383,14 @@ class Frames:
     def _wanted(code: CodeType, library: bool) -> bool:
         return code.co_name != "<module>" and _is_library(code.co_filename) == library
 
-    def _variables(self, thread: int, at: int, suffix: str, modules: bool) -> Optional[Entries]:
+    def _variables(self, thread: int, at: int, suffix: str, modules: bool, start: int) -> Optional[Entries]:
         now = Stillness()
         frame = self._frame(now, thread, at, suffix)
         if frame is None:
             return None
         entries = [(VARIABLE, name, value) for name, value in self._locals.of(frame, now)]
-        return only_modules(iter(entries), self._kinds) if modules else _direct_first(entries, self._kinds)
+        chosen = only_modules(entries, self._kinds) if modules else direct_first(entries, self._kinds)
+        return iter(chosen[start:])
 
     def again(self, thread: int, at: int, suffix: str, way: Way, kinds: Kinds) -> Opened:
         """Return what a way leads to from the local variables of a frame."""

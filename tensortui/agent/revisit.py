@@ -19,7 +19,7 @@ WHOLE = 256  # entries of a container that are looked at each time; of a longer 
 END = 64
 SMALL = 8  # entries of a container within one of these: a pair, say
 MOST_KEYS = 1_000
-CALM, MOST_CALM = 3, 30.0  # looks without a change, and seconds for which one is left alone then at most
+CALM, MOST_CALM = 3, 30.0  # looks without a change, and seconds for which only the ends are looked at then, at most
 
 Way = Tuple[Tuple[int, Any], ...]  # style and key of each step from the root
 Opened = Optional[Tuple[Any, str]]  # what the way leads to, and what follows its name
@@ -29,7 +29,7 @@ Opener = Callable[[Way, "Kinds"], Opened]  # quoted: typing would keep the class
 class Visit:
     """One container: how to come to it, and which tensors were last found in it."""
 
-    __slots__ = ("calm", "cursor", "due", "ids", "open", "prefix", "way")
+    __slots__ = ("calm", "cursor", "due", "ends", "ids", "open", "prefix", "way")
 
     def __init__(self, opener: Opener, way: Way, prefix: str) -> None:
         """Start with nothing seen."""
@@ -37,6 +37,7 @@ class Visit:
         self.way = way
         self.prefix = prefix
         self.ids: Set[int] = set()
+        self.ends: Tuple[int, ...] = ()  # how many entries it had, and the first and the last by their addresses
         self.cursor = 0
         self.calm = 0
         self.due = 0.0
@@ -55,29 +56,30 @@ class Revisit:
         if (where, way) not in self._visits and len(self._visits) < MOST_VISITS:
             self._visits[where, way] = Visit(opener, way, prefix)
 
+    def knows(self, where: Any, way: Optional[Way]) -> bool:
+        """Whether the container at the end of a way is looked at with each sample anyhow."""
+        return way is not None and (where, way) in self._visits
+
     def run(self, census: Census, kinds: Kinds, again: Callable[[Tracked], None]) -> Work:
         """Look at them and call the tensors in them by where they are now; `again` is told whose row has changed."""
         now = self._clock()
         left = ENTRIES
         for key, visit in list(self._visits.items()):
-            if visit.due > now:
-                continue
             if left <= 0:
                 return
             del self._visits[key]  # to the end, where it still is there
             with Alone():
                 try:
-                    looked = _look(visit, census, kinds, again)
+                    looked = _look(visit, census, kinds, again, now)
                 except (DisturbedError, RuntimeError):  # the frame went on, the container was changed
                     looked = 1
             if looked is not None:
                 self._visits[key] = visit
                 left -= looked
-                visit.due = now + (min(2.0 ** (visit.calm - CALM), MOST_CALM) if visit.calm > CALM else 0.0)
             yield
 
 
-def _look(visit: Visit, census: Census, kinds: Kinds, again: Callable[[Tracked], None]) -> Optional[int]:
+def _look(visit: Visit, census: Census, kinds: Kinds, again: Callable[[Tracked], None], now: float) -> Optional[int]:
     """Look at one; return how many entries that were, or None where there is no such container any more."""
     found = visit.open(visit.way, kinds)
     if found is None:
@@ -87,6 +89,9 @@ def _look(visit: Visit, census: Census, kinds: Kinds, again: Callable[[Tracked],
     if kind not in (LIST, DEQUE, DICT):
         return None
     size = SIZES[kind](thing)
+    ends, visit.ends = visit.ends, _ends(thing, kind, size)
+    if ends == visit.ends and now < visit.due:
+        return 1
     seen: Set[int] = set()
     changed = False
     count = 0
@@ -104,6 +109,7 @@ def _look(visit: Visit, census: Census, kinds: Kinds, again: Callable[[Tracked],
     changed |= seen != visit.ids
     visit.ids = seen
     visit.calm = 0 if changed else visit.calm + 1
+    visit.due = now + (min(2.0 ** (visit.calm - CALM), MOST_CALM) if visit.calm > CALM else 0.0)
     return count + 1
 
 
@@ -113,6 +119,15 @@ SIZES: Dict[int, Callable[[Any], int]] = {
     TUPLE: tuple.__len__,
     DEQUE: collections.deque.__len__,
 }
+
+
+def _ends(thing: Any, kind: int, size: int) -> Tuple[int, ...]:
+    if not size:
+        return (0,)
+    if kind == DICT:
+        return size, id(next(iter(dict.values(thing)))), id(next(reversed(dict.values(thing))))
+    base: Any = list if kind == LIST else collections.deque
+    return size, id(base.__getitem__(thing, 0)), id(base.__getitem__(thing, -1))
 
 
 def _part(thing: Any, kind: int, size: int, visit: Visit) -> Iterator[Entry]:

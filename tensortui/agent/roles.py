@@ -201,9 +201,9 @@ def stray_modules(modules: WeakBag, walk: Walk, numbering: Numbering) -> Work:
             yield from walk.below(root)
 
 
-def _module_entries(ref: Any) -> Optional[Entries]:
+def _module_entries(ref: Any, start: int) -> Optional[Entries]:
     module = ref()
-    return None if module is None else containers.module_entries(module)
+    return None if module is None else containers.module_entries(module, start)
 
 
 class Gradients:

@@ -45,6 +45,7 @@ class Sampler:
         self._pass_reasons: Dict[str, List[str]] = {"graph": [NOT_YET]}  # by pass, of its last run
         self._types_at = 0.0
         self._recent_at = 0.0
+        self._recent_due = False  # something was born that was not looked for in containers yet
         self.complete_at = 0.0  # when everything was last read anew, of time.monotonic()
         self.spread = 0.0  # seconds over which the newest of the last sample was read
         self.brief = False  # the last request was answered without that
@@ -188,10 +189,12 @@ class Sampler:
                 if tracked.row is not None:
                     self.readings.again(tracked)
 
-    def run_recent(self, now_at_once: bool = False) -> Work:
-        """Name what was born since the last sample, with each sample where that is cheap, or at once."""
+    def run_recent(self, born: bool, at_once: bool = False) -> Work:
+        """Name what was born lately and containers hold: with the sample that finds it, or one soon."""
         now = self.census.clock()
-        if now_at_once or now >= self._recent_at:
+        self._recent_due = self._recent_due or born
+        if at_once or (self._recent_due and now >= self._recent_at):
+            self._recent_due = False
             spent = yield from self._name_new(names.discover_recent)
             self._recent_at = now + spent / (self._budget * RECENT_SHARE)
 

@@ -6,7 +6,6 @@ twice; the next pass makes up for it.
 """
 
 import time
-from itertools import islice
 from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 from tensortui.agent import containers, labels
@@ -52,7 +51,7 @@ CHECK_EVERY = 16  # entries between two looks at the clock
 # that is asked, and the way to it, None where it could not be gone again.
 Level = Tuple[str, Entries, int, int, int, Optional[Way]]
 Found = Tuple[Any, str, int]  # what a tensor is called, and its category
-OpenRoot = Callable[[], Optional[Entries]]
+OpenRoot = Callable[[int], Optional[Entries]]  # the entries from a position on
 
 
 class Root:
@@ -62,7 +61,7 @@ class Root:
                  "suffix", "where")  # fmt: skip
 
     def __init__(self, open_root: OpenRoot, prefix: str = "", suffix: str = "", depth: int = DEPTH) -> None:
-        """Names are `prefix`, the way to the tensor, `suffix`. `open_root` gives the same entries each time."""
+        """Names are `prefix`, the way to the tensor, `suffix`. `open_root` gives the same entries, in one order."""
         self.open = open_root
         self.prefix = prefix
         self.suffix = suffix
@@ -96,6 +95,7 @@ class Walk:
         self.partial = False  # whether something is left out: it was cut, or looked at by the pass before
         self.found: Optional[List[Found]] = None  # where what is named is noted as well
         self.revisit: Optional[Revisit] = None  # where containers that hold tensors are noted
+        self.leaves_known = False  # whether it is left to those
         self.direct: Optional[Dict[int, str]] = None  # where what variables themselves hold is noted
         self._context = context
         self._kinds = kinds
@@ -185,6 +185,8 @@ class Walk:
         if kind == MODULE and root.hides_it(prefix, style, key, depth):
             self.hidden.add(child)
             return None
+        if self.leaves_known and self.revisit is not None and self.revisit.knows(root.where, _way(above, style, key)):
+            return None
         below = containers.children(child, kind, self._kinds)
         if below is None:
             return None
@@ -193,12 +195,11 @@ class Walk:
 
     @staticmethod
     def _level(above: Level, entry: Entry, kind: int, below: Entries) -> Level:
-        prefix, _, depth, above_kind, _, way = above
+        prefix, depth = above[0], above[2]
         style, key, child = entry
-        again = way is not None and above_kind in _AGAIN and (type(key) is str or type(key) is int)
         size = SIZES[kind](child) if kind in SIZES else 0
-        further = (*way, (style, key)) if again and way is not None else None
-        return containers.written(prefix, style, key), below, less(depth, kind, style), kind, size, further
+        way = _way(above, style, key)
+        return containers.written(prefix, style, key), below, less(depth, kind, style), kind, size, way
 
     def _spent(self, root: Root, entries: int) -> bool:
         root.left -= entries
@@ -215,13 +216,12 @@ class Walk:
 
     def _descend(self, root: Root) -> List[Level]:
         """Open the root and what its path leads to; the path is cut where that is no longer there."""
-        entries = root.open()
-        if entries is None:
-            return []
         path = root.path
         place = 0
-        first = path[0] - (len(path) > 1)
-        levels: List[Level] = [(root.prefix, islice(entries, first, None), root.depth, _ROOT, 0, ())]
+        entries = root.open(path[0] - (len(path) > 1))
+        if entries is None:
+            return []
+        levels: List[Level] = [(root.prefix, entries, root.depth, _ROOT, 0, ())]
         while place < len(path) - 1:
             entries = levels[-1][1]
             place += 1
@@ -261,12 +261,15 @@ class Walk:
             self.direct[tracked.id] = with_name(self.direct.get(tracked.id, ""), name)
 
     def _note_container(self, root: Root, levels: List[Level]) -> None:
-        """Remember the list, deque or dictionary that the tensor lies in, or the pair in it."""
+        """Remember the list, deque or dictionary that the tensor lies in, and the one that a pair is in."""
+        revisit, again = self.revisit, root.again
+        if revisit is None or again is None:
+            return
         at = levels[-1]
-        if len(levels) > 2 and at[4] <= SMALL and at[3] in (TUPLE, LIST, DICT) and levels[-2][3] in _LONG:
-            at = levels[-2]
-        if at[3] in _LONG and at[5] is not None and root.again is not None and self.revisit is not None:
-            self.revisit.note(root.where, root.again, at[5], at[0])
+        inside = len(levels) > 2 and at[4] <= SMALL and at[3] in (TUPLE, LIST, DICT)
+        for prefix, _, _, kind, _, way in levels[-2 if inside else -1 :]:
+            if kind in _LONG and way is not None:
+                revisit.note(root.where, again, way, prefix)
 
     def _enter(self, tensor: Any, name: str, category: int, root: Root) -> None:
         context = self._context
@@ -287,6 +290,14 @@ class Walk:
 _ROOT = -1
 _LONG = (LIST, DEQUE, DICT)
 _AGAIN = (_ROOT, OBJECT, MODULE, DICT, LIST, TUPLE)  # what leads on by a key that can be followed again
+
+
+def _way(above: Level, style: int, key: Any) -> Optional[Way]:
+    """Return the way to an entry of a level."""
+    way = above[5]
+    if way is None or above[3] not in _AGAIN or (type(key) is not str and type(key) is not int):
+        return None
+    return (*way, (style, key))
 
 
 def _is_near(levels: List[Level]) -> bool:

@@ -195,8 +195,7 @@ class Workshop:
         born = sampler.census.last > last
         yield from sampler.run_direct()
         yield from sampler.readings.read_fresh(MOST_AGAIN)
-        if born or named:
-            yield from sampler.run_recent(named)
+        yield from sampler.run_recent(born, named)
         yield from sampler.readings.read_fresh(MOST_AGAIN)
         yield from sampler.readings.read_watched({number for one in self._server.connections for number in one.watch})
         sampler.spread = time.monotonic() - began

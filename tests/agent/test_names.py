@@ -8,6 +8,8 @@ import weakref
 import pytest
 import torch
 
+from tensortui.agent import names
+
 TOUCHED = []
 
 
@@ -341,3 +343,22 @@ def test_the_gradient_of_what_is_no_leaf_is_not_read(agent, program):
     assert "program.leaf.grad" in names
     assert category == "gradient"
     assert [str(one.message) for one in heard if ".grad" in str(one.message)] == []
+
+
+def test_thousands_of_globals_are_told_apart_once_and_not_for_each_piece(agent, module, monkeypatch):
+    told = []
+    of_kinds = names._of_kinds
+
+    def count(entries, kinds, wanted):
+        told.append(len(entries))
+        return of_kinds(entries, kinds, wanted)
+
+    monkeypatch.setattr(names, "_of_kinds", count)
+    for number in range(3000):
+        setattr(module, f"k{number}", [number])
+    module.last = torch.zeros(3)
+    pieces = []
+    found = agent().names(lambda: pieces.append(None))
+    assert found.of(module.last)[0] == ["program.last"]
+    assert len(pieces) > 50
+    assert sum(size > 2900 for size in told) == 3  # the modules among them; the tensors; the rest
