@@ -9,6 +9,7 @@ from typing import Any
 
 from tensortui.analysis.accounting import Accounts, Totals
 from tensortui.analysis.findings import Finding, Thresholds, find
+from tensortui.analysis.units import format_many
 from tensortui.model import Coverage, Graph, GraphNode, Sample, Storage, Tensor
 
 SCHEMA = 1
@@ -79,7 +80,7 @@ def _coverage(coverage: Coverage, graph: Graph | None) -> tuple[bool, list[str]]
     if graph is not None:
         reasons += [reason for reason in graph.reasons if reason not in reasons]
         if graph.cut and not graph.reasons:
-            reasons.append(f"the graph was cut at {len(graph.nodes)} nodes")
+            reasons.append(f"the graph was cut at {format_many(len(graph.nodes), 'node')}")
     return coverage.complete, reasons
 
 
@@ -152,7 +153,7 @@ def _nodes(graph: Graph, tensors: Collection[int]) -> tuple[list[Document], list
     if not gone:
         return nodes, []
     what = "saved tensor" if gone <= {save.tensor for node in graph.nodes for save in node.saved} else "tensor"
-    many = f"1 {what} is" if len(gone) == 1 else f"{len(gone)} {what}s are"
+    many = f"{format_many(len(gone), what)} {'is' if len(gone) == 1 else 'are'}"
     return nodes, [f"the graph was read before the tensors: {many} gone since"]
 
 

@@ -49,6 +49,11 @@ def format_count(count: int | None, *, none: str = "n/a") -> str:
     return none if count is None else f"{count:,}"
 
 
+def format_many(count: int, noun: str) -> str:
+    """1 tensor, 9,214 tensors."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def format_share(share: float | None, *, none: str = "n/a") -> str:
     """0.3 %; what is small but there is never shown as 0."""
     if share is None:

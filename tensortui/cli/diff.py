@@ -88,7 +88,7 @@ def lines(found: Difference, a: tuple[str, SavedDocument], b: tuple[str, SavedDo
     from tensortui.analysis.difference import grown_and_shrunk
     from tensortui.analysis.text import pad, safe
     from tensortui.analysis.text import width as cells
-    from tensortui.analysis.units import format_bytes, format_count
+    from tensortui.analysis.units import format_bytes, format_many
     from tensortui.cli.table import fitting
 
     names = ["standard input" if name == STDIN else safe(name) for name, _ in (a, b)]
@@ -108,7 +108,7 @@ def lines(found: Difference, a: tuple[str, SavedDocument], b: tuple[str, SavedDo
     for group in grown_and_shrunk(found, MOST_GROUPS):
         if isinstance(group, int):
             rows.append(
-                ("...", "", "", "", "", "", "", f"{format_count(group)} groups that differ less: --json has them")
+                ("...", "", "", "", "", "", "", f"{format_many(group, 'group')} of less difference: --json has them")
             )
             continue
         kind, change = group.kind, group.change

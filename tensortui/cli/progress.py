@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tensortui.analysis.text import safe
+from tensortui.analysis.units import format_many
 from tensortui.model import LIVE, SCANNING
 
 if TYPE_CHECKING:
@@ -60,4 +61,4 @@ def words(source: LiveSource) -> str:
         return f"looking for tensors: {sample.progress or 0.0:.0%}"
     if sample.phase != LIVE:
         return f"process {source.pid} has not imported torch yet"
-    return f"reading {len(sample.tensors):,} tensors"
+    return f"reading {format_many(len(sample.tensors), 'tensor')}"

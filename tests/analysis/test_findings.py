@@ -253,6 +253,18 @@ def test_a_rule_that_fails_takes_nothing_from_the_others_and_is_told(build, monk
     assert "KeyError" in told[-1].title and told[-1].title.isprintable()
 
 
+def test_one_group_is_one_group(build):
+    growth = Growth()
+    for second in range(30):
+        build.tensor(None, (2,), name="self saved by MmBackward0", category="saved", python=False)
+        build.tensor(None, (3,))
+        sample = replace(build.sample(), taken_at=1000.0 + second)
+        growth.update(sample)
+    saved, nameless = sorted(find(sample, Accounts(sample), growth=growth), key=lambda finding: finding.about)[::-1]
+    assert saved.title.startswith("what the autograd graph saved, in 1 group, grows: ")
+    assert nameless.title.startswith("the number of tensors without a name, in 1 group, grows: ")
+
+
 def test_what_grows_is_told_and_all_that_the_graph_saved_as_one(build):
     growth = Growth()
     for second in range(30):

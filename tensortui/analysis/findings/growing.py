@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from tensortui.analysis.findings.finding import Facts, Finding
 from tensortui.analysis.growth import Grown
 from tensortui.analysis.text import safe
-from tensortui.analysis.units import format_bytes
+from tensortui.analysis.units import format_bytes, format_many
 
 _SAVED = "saved"
 OUTLIVES = "Use loss.detach() or loss.item() where a result of a step outlives it."
@@ -23,19 +23,20 @@ def growth(facts: Facts) -> Iterator[Finding]:
         if grown.kind.name:
             yield _finding(facts, safe(grown.kind.name), [grown], KEEP, grown.kind.name)
     if saved:
-        what = f"what the autograd graph saved, in {len(saved)} groups,"
+        what = f"what the autograd graph saved, in {format_many(len(saved), 'group')},"
         yield _finding(facts, what, saved, OUTLIVES, "saved")
     if nameless:
-        yield _finding(facts, f"the number of tensors without a name, in {len(nameless)} groups,", nameless, KEEP, "")
+        what = f"the number of tensors without a name, in {format_many(len(nameless), 'group')},"
+        yield _finding(facts, what, nameless, KEEP, "")
 
 
 def _finding(facts: Facts, what: str, groups: Sequence[Grown], advice: str, about: str) -> Finding:
     count = sum(grown.count - grown.count_before for grown in groups)
     size = sum(grown.bytes - grown.bytes_before for grown in groups)
     seconds, steps = groups[0].seconds, groups[0].steps
-    rate = f"{count} tensors, {format_bytes(size)} more in {seconds:.0f} s"
+    rate = f"{format_many(count, 'tensor')}, {format_bytes(size)} more in {seconds:.0f} s"
     if steps:
-        rate += f" and {steps} steps ({count / steps:.3g} tensors a step)"
+        rate += f" and {format_many(steps, 'step')} ({count / steps:.3g} tensors a step)"
     tensors = [number for grown in groups for number in grown.tensors if number in facts.sample.tensors]
     return Finding(
         "growth",

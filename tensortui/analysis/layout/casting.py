@@ -7,6 +7,7 @@ from dataclasses import replace
 from tensortui.analysis.layout.operations import format_strides, fresh
 from tensortui.analysis.layout.outcome import Outcome, copy, same, view
 from tensortui.analysis.layout.place import LayoutError, Place
+from tensortui.analysis.units import format_many
 from tensortui.model.strided import MEMORY_FORMATS, itemsize
 
 # What PyTorch calls some dtypes besides their names.
@@ -38,7 +39,7 @@ def view_dtype(place: Place, dtype: str) -> Outcome:
     old, new = place.itemsize, itemsize(dtype) or 1
     if old == new:
         return view(replace(place, dtype=dtype))
-    sizes = f"{place.dtype} has {old} bytes, {dtype} {new}"
+    sizes = f"{place.dtype} has {format_many(old, 'byte')}, {dtype} {new}"
     if not place.shape:
         raise LayoutError(f"{sizes}: without dimensions there is none to take up the difference")
     if place.strides[-1] != 1:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from tensortui.analysis.layout.outcome import Outcome, copy, same, view
 from tensortui.analysis.layout.place import LayoutError, Place
 from tensortui.analysis.layout.reshaping import MergeError, view_strides, wanted_shape
+from tensortui.analysis.units import format_many
 from tensortui.model.strided import MEMORY_FORMATS, dense_strides, is_contiguous, kept_strides
 
 Ints = tuple[int, ...]
@@ -21,7 +22,8 @@ def dim_of(dim: int, dims: int) -> int:
     """A dimension as a number from 0; a tensor without dimensions lets 0 and -1 pass."""
     most = max(dims, 1)
     if not -most <= dim < most:
-        raise LayoutError(f"there is no dim {dim}: the tensor has {dims} dimensions, -{most} to {most - 1}")
+        has = format_many(dims, "dimension")
+        raise LayoutError(f"there is no dim {dim}: the tensor has {has}, -{most} to {most - 1}")
     return dim % most
 
 
@@ -112,7 +114,7 @@ def permute(place: Place, order: Ints) -> Outcome:
     """`permute(order)`."""
     dims = len(place.shape)
     if len(order) != dims:
-        raise LayoutError(f"permute needs each of the {dims} dimensions once, {len(order)} given")
+        raise LayoutError(f"permute needs each of {format_many(dims, 'dimension')} once, {len(order)} given")
     plain = [dim_of(dim, dims) for dim in order]
     if len(set(plain)) != dims:
         raise LayoutError(f"permute needs each dimension once, {list(order)} repeats one")

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from tensortui.analysis.layout.place import LayoutError
+from tensortui.analysis.units import format_many
 from tensortui.model.strided import dense_strides
 
 
@@ -24,13 +25,14 @@ def wanted_shape(sizes: Sequence[int], numel: int) -> tuple[int, ...]:
     known = math.prod(size for size in sizes if size != -1)
     if not unknown:
         if known != numel:
-            raise LayoutError(f"{text} has {known:,} elements, the tensor has {numel:,}")
+            raise LayoutError(f"{text} has {format_many(known, 'element')}, the tensor has {numel:,}")
         return tuple(sizes)
     if not known:
-        why = "the tensor is empty" if not numel else f"the tensor has {numel:,} elements, not 0"
+        why = "the tensor is empty" if not numel else f"the tensor has {format_many(numel, 'element')}, not 0"
         raise LayoutError(f"-1 in {text} could be any size" if not numel else f"{text} has no element: {why}")
     if numel % known:
-        raise LayoutError(f"{numel:,} elements do not divide by {known:,}, the product of the other sizes of {text}")
+        elements = format_many(numel, "element")
+        raise LayoutError(f"{elements} cannot be divided by {known:,}, the product of the other sizes of {text}")
     return tuple(numel // known if size == -1 else size for size in sizes)
 
 

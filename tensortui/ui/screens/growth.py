@@ -16,7 +16,7 @@ from textual.widgets import Static
 
 from tensortui.analysis.findings import Finding
 from tensortui.analysis.growth import Comparison, Grown, youngest
-from tensortui.analysis.units import format_age
+from tensortui.analysis.units import format_age, format_many
 from tensortui.model import LIVE, Tensor
 from tensortui.ui.feed import Feed
 from tensortui.ui.glyphs import Glyphs
@@ -187,7 +187,7 @@ class GrowthScreen(Screen[int | None]):
             title = "nothing grows"
             more = f"in {format_age(found.now - found.begun)} the number of no group's tensors has risen for good"
             if found.changed:
-                more += f";\n{found.changed} groups have tensors that come and go"
+                more += f";\n{format_many(found.changed, 'group')} had tensors that came and went"
         return content([(f"{title}\n\n", "bold $strong"), (more, "")])
 
     def _nodes_pieces(self) -> list[Piece]:

@@ -9,7 +9,7 @@ from textual.content import Content
 from tensortui.analysis.graph import FOLD, LEAF, LINK, NODE, SAVED, Behind, Row, Save, has_own_name, unnoticed, words
 from tensortui.analysis.graph.saves import mates
 from tensortui.analysis.graph.versions import sharers
-from tensortui.analysis.units import format_bytes, format_count
+from tensortui.analysis.units import format_bytes, format_count, format_many
 from tensortui.model import GraphNode, Tensor
 from tensortui.ui.columns import dims_text, name_text
 from tensortui.ui.glyphs import Glyphs
@@ -47,7 +47,7 @@ class Detail:
             self._title(
                 f"{format_count(row.fold.count)} times the same {same}", "the first is above; enter opens the rest"
             )
-            self._field("hidden", f"{format_count(len(hidden))} nodes, which saved {size}")
+            self._field("hidden", f"{format_many(len(hidden), 'node')}, which saved {size}")
         elif row.kind in (LEAF, LINK, NODE):
             leaf = self._behind.saves.leaf(node.id)
             if leaf is not None and leaf.tensor is not None:

@@ -6,7 +6,7 @@ from textual.content import Content
 
 from tensortui.analysis.graph import Behind, words
 from tensortui.analysis.text import shorten
-from tensortui.analysis.units import format_age, format_bytes, format_count
+from tensortui.analysis.units import format_age, format_bytes, format_count, format_many
 from tensortui.ui.columns import name_text
 from tensortui.ui.glyphs import Glyphs
 from tensortui.ui.lines import show
@@ -31,22 +31,18 @@ def head(reading: Reading, behind: Behind, now: float, room: int, glyphs: Glyphs
     keeping = behind.keeping
     count = sum(1 for _ in behind.saves)
     kept = [(" the graph keeps ", ""), (format_bytes(keeping.kept_bytes), "bold $strong"), (" alive by itself", "")]
-    saved = f"of {format_bytes(keeping.saved_bytes)} in {_count(count, 'saved tensor')}"
+    saved = f"of {format_bytes(keeping.saved_bytes)} in {format_many(count, 'saved tensor')}"
     if words.blind(behind.graph, behind.sample.coverage):
         kept, saved = [(" what the graph keeps alive is not known", "")], ""
-    keeps: list[list[Piece]] = [kept, [(saved, "$dim")], [(_count(len(behind.reach.order), "node"), "$dim")]]
+    keeps: list[list[Piece]] = [kept, [(saved, "$dim")], [(format_many(len(behind.reach.order), "node"), "$dim")]]
     return spread([left], [right], room) + "\n" + spread(keeps, [], room)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{format_count(number)} {what}" + ("" if number == 1 else "s")
 
 
 def notices(reading: Reading, behind: Behind, glyphs: Glyphs) -> list[Piece]:
     """What must be known before anything of it is believed, one line each."""
     said: list[Piece] = []
     if reading.gone:
-        gone = f"{_count(reading.gone, 'tensor')} of it {'is' if reading.gone == 1 else 'are'} gone"
+        gone = f"{format_many(reading.gone, 'tensor')} of it {'is' if reading.gone == 1 else 'are'} gone"
         said.append((f"{gone}: this graph is no more, or was released; r reads what is there now", "bold $warning"))
     if reading.lost and reading.tensor is not None:
         name, kind = name_text(reading.tensor).partition(" @ ")[0], reading.tensor.grad_fn
@@ -58,7 +54,7 @@ def notices(reading: Reading, behind: Behind, glyphs: Glyphs) -> list[Piece]:
         said.append((f"no operation made {name}: this is every graph; {who} saved it, or what is on its storage", ""))
     if behind.stale:
         first = behind.stale[0]
-        text = f"{_count(len(behind.stale), 'saved tensor')} changed since, so that backward will raise (n)"
+        text = f"{format_many(len(behind.stale), 'saved tensor')} changed since, so that backward will raise (n)"
         if len(behind.stale) == 1:
             text = f"{behind.reach.nodes[first.node].name}: {first.saved.name} {words.stale(first)} (n)"
         said.append((text, "bold $warning"))
@@ -70,7 +66,7 @@ def notices(reading: Reading, behind: Behind, glyphs: Glyphs) -> list[Piece]:
         said.append((reason, "$warning" if here else "$dim"))
     missing = behind.saves.missing
     if missing and not reading.gone:
-        said.append((f"{_count(missing, 'saved tensor')} not in the sample yet", "$dim"))
+        said.append((f"{format_many(missing, 'saved tensor')} not in the sample yet", "$dim"))
     return [
         (f"{glyphs.warn} {show(text, glyphs)}" if "warning" in style else show(text, glyphs), style)
         for text, style in said
