@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tensortui.analysis.text import safe, truncate
-from tensortui.analysis.units import format_bytes
+from tensortui.analysis.units import format_bytes, format_many
 from tensortui.cli.table import table
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def summary(document: Mapping[str, Any], width: int, graph: Sequence[str] = ()) 
     """
     totals = document["totals"]
     lines = [process_line(document["process"]), coverage_line(document["coverage"]), ""]
-    count = f"{totals['tensors']:,} tensors on {totals['storages']:,} storages"
+    count = f"{format_many(totals['tensors'], 'tensor')} on {format_many(totals['storages'], 'storage')}"
     lines.append(f"{count}, {format_bytes(totals['bytes'])} (each byte once)")
     for title, shares in (("by category", totals["by_category"]), ("by device", totals["by_device"])):
         parts = [
@@ -61,14 +61,10 @@ def graph_lines(sample: Sample, graph: Graph) -> list[str]:
     reach = Reach(graph)
     saves = Saves(reach, sample, Accounts(sample))
     keeping = Keeping(reach, saves)
-    saved = f"{_count(len(list(saves)), 'saved tensor')} on {_count(keeping.storages, 'storage')}"
+    saved = f"{format_many(len(list(saves)), 'saved tensor')} on {format_many(keeping.storages, 'storage')}"
     size = f"{format_bytes(keeping.saved_bytes)}; the graph alone keeps {format_bytes(keeping.kept_bytes)}"
-    lines = [f"graph        {_count(len(graph.nodes), 'node')}, {saved}, {size}"]
+    lines = [f"graph        {format_many(len(graph.nodes), 'node')}, {saved}, {size}"]
     return lines + [f"{'':<12} not all of it: {safe(reason)}" for reason in graph.reasons]
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def findings(document: Mapping[str, Any], width: int) -> list[str]:
@@ -83,7 +79,9 @@ def findings(document: Mapping[str, Any], width: int) -> list[str]:
         for finding in found[:FINDINGS_SHOWN]
     ]
     more = len(found) - FINDINGS_SHOWN
-    return [*lines, f"{'':<12} and {more} more: --json has them all"] if more > 0 else lines
+    if more > 0:
+        lines.append(f"{'':<12} and {more} more: --json has them all")
+    return [*lines, f"{'':<12} growth needs watching: tensortui attach {document['process']['pid']}"]
 
 
 def distinct_names(names: Iterable[str]) -> list[str]:
@@ -116,4 +114,4 @@ def largest_storages(document: Mapping[str, Any], width: int) -> list[str]:
         return []
     lines = table(("storage", "in use", "device", "category", "tensors", "names"), rows, width, right=(0, 1, 4))
     left_out = len(storages) - len(rows)
-    return [*lines, f"and {left_out:,} smaller storages"] if left_out else lines
+    return [*lines, f"and {format_many(left_out, 'smaller storage')}"] if left_out else lines

@@ -55,6 +55,7 @@ def test_without_json_it_is_a_summary(tensortui: Run, trainer: subprocess.Popen[
     assert any(line.startswith("by category") and "parameter 8.12 KiB" in line for line in lines)
     assert any(line.endswith("model.weight") and "parameter" in line for line in lines)
     assert "findings     none, in the sample; --graph looks through the graph too" in lines
+    assert f"             growth needs watching: tensortui attach {trainer.pid}" in lines
     assert not any(line.startswith("graph ") for line in lines)
 
 
