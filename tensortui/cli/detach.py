@@ -34,7 +34,8 @@ def run(arguments: argparse.Namespace) -> int:
             raise GoneError(pid)
         if not permissions.may_connect(pid):  # what is there cannot be seen
             raise permissions.explain(pid)
-        raise TensortuiError(f"There is no agent in process {pid}.", "Nothing is to be done.", kind="no_agent")
+        print(f"There is no agent in process {pid}: nothing is to be done.")
+        return 0
     if not asyncio.run(_detach(endpoint)):
         raise TensortuiError(
             f"The agent in process {pid} has not confirmed that it leaves.",
