@@ -43,8 +43,8 @@ class Injection:
         `stop`, set by another thread, makes it give up soon, and cancel.
         """
         self.pid = pid
-        self._timeout = timeout
-        self._end = time.monotonic() + timeout
+        self._begun = time.monotonic()
+        self._end = self._begun + timeout
         self._stop = stop
         self._target = Target(pid)
         self._make_source = source
@@ -97,7 +97,7 @@ class Injection:
         if self._region.cancel():
             if isinstance(refused, QueueRefusedError) or (refused is not None and not self._queued()):
                 raise refused
-            raise AttachTimeoutError(self.pid, self._timeout, gil_held=self._thread_waits())
+            raise AttachTimeoutError(self.pid, time.monotonic() - self._begun, gil_held=self._thread_waits())
         return RUNNERS.get(self._region.get(region.RAN_BY), way)
 
     def _obtain_region(self) -> Region:

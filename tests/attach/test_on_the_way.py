@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import resource
 import shutil
 import signal
@@ -203,6 +204,8 @@ def test_gil_held_in_c(start, greet, fails):
     error = fails(errors.AttachTimeoutError, program.pid, timeout=0.5)
     assert sleeping_in(program.pid, program.pid)  # still in that call: the time-out was kept
     assert "holds the GIL" in error.cause and "nothing will run later" in error.cause
+    # it is waited for the thread that runs the text, too: what is said is what it took
+    assert float(re.search(r"within ([0-9.]+) s", error.cause)[1]) > 0.5
     greet(attach(program.pid, timeout=20)).detach()
     assert program.line() == "OVER"
     assert program.finish() == "LEFT {}"
