@@ -1,12 +1,14 @@
 """Start a Python program with the agent in it, and look at its tensors.
 
-The program runs exactly as `python PROG ARGS...` (or `python -m MODULE ARGS...`) would run it. Its output goes to a log
-file, and the viewer opens. Quitting the viewer leaves the program running, and says its pid and log.
+The program runs as `python PROG ARGS...` (or `python -m MODULE ARGS...`) would run it, but it gets no input: its stdin
+is empty, for the keys are the viewer's. Its output goes to a log file, and the viewer opens. Quitting the viewer leaves
+the program running, and says its pid and log.
 
 The exit status is that of the program, 128 and its number for a signal that killed it; 0 while the program goes on.
 
-With --no-viewer the program keeps this terminal, its signals and its exit status, and the agent waits for viewers:
-open one elsewhere with `tensortui attach PID`. This way works where attaching to a running process is not allowed.
+With --no-viewer the program keeps this terminal, its input, its signals and its exit status, and the agent waits for
+viewers: open one elsewhere with `tensortui attach PID`. This way works where attaching to a running process is not
+allowed.
 """
 
 from __future__ import annotations
