@@ -19,6 +19,7 @@ from tensortui.ui.graph_findings import GraphFindings
 JUDGE_SECONDS = 2.0
 JUDGE_FACTOR = 30  # so many times as long as looking for findings took, nobody looks again
 LATE_SECONDS = 2.0  # without a sample; one a second is asked for
+FIRST_SECONDS = 30.0  # over so many the agent tells its cost
 FREEZE_FROM = 20_000  # tensors from which on the viewer's own full collections would be felt
 
 
@@ -35,6 +36,7 @@ class Feed:
         self.paused = False
         self.dirty = False
         self.findings: Sequence[Finding] = ()
+        self.live_since: float | None = None  # when the first sample after the first scan was taken
         self.judged: Sample | None = None  # the sample that the findings are of
         self.graph: GraphFindings | None = None  # of the graph that was read last
         self._news = asyncio.Event()
@@ -116,6 +118,13 @@ class Feed:
             found += graph.of(sample, accounts, self.thresholds)
         return arranged(found, self.thresholds)
 
+    @property
+    def first_look(self) -> bool:
+        """Whether the cost that the newest sample tells may be that of the first scan."""
+        return (
+            self.sample is None or self.live_since is None or (self.sample.taken_at - self.live_since < FIRST_SECONDS)
+        )
+
     def held(self, now: float) -> str:
         """What holds the program up, where samples are late and that is known; "" otherwise."""
         if self.sample is None or self.ended is not None or self.paused or now - self.sample.taken_at < LATE_SECONDS:
@@ -147,6 +156,8 @@ class Feed:
             self._change = None
         else:
             self._change = self._change.then(sample.change)
+        if self.live_since is None and sample.phase == LIVE:
+            self.live_since = sample.taken_at
         self.sample = sample
         self.dirty = True
         self._news.set()

@@ -346,6 +346,20 @@ async def test_a_narrow_status_line_still_says_who_how_fresh_and_at_what_cost() 
         assert "cost 0.3 %" in it.status()
 
 
+async def test_while_the_cost_may_be_that_of_the_first_look_that_is_said() -> None:
+    dear = replace(training(), cost=replace(training().cost, share=0.04, budget=0.01))
+    async with driven(dear, size=(160, 45)) as it:
+        assert "costs the program 4.0 % (first look)" in it.status()
+        await it.give(after(dear, seconds=29))
+        it.screen.tick()
+        assert "costs the program 4.0 % (first look)" in it.status()
+        await it.give(after(dear, seconds=31))
+        it.screen.tick()
+        assert "costs the program 4.0 % " in it.status() and "first look" not in it.status()
+    async with driven(training(), size=(160, 45)) as it:
+        assert "costs the program 0.3 % " in it.status() and "first look" not in it.status()
+
+
 async def test_what_holds_the_program_up_is_said_as_soon_as_samples_are_late() -> None:
     for size in ((160, 45), (80, 24)):
         async with driven(training(), size=size) as it:

@@ -109,7 +109,8 @@ def status(feed: Feed, now: float, glyphs: Glyphs, room: int) -> Content:
         right.append(
             [
                 ("costs the program " if room >= NARROW else "cost ", "$dim"),
-                (format_share(sample.cost.share), "bold $warning" if over else ""),
+                (format_share(sample.cost.share), "bold $warning" if over and not feed.first_look else ""),
+                (" (first look)" if over and feed.first_look and room >= NARROW else "", "$dim"),
             ]
         )
     # The freshness stands at the right end and is the last to give way; versions are the first.
