@@ -19,6 +19,8 @@ _DIGITS = re.compile(r"\d+")
 _NUMBER_CELLS = 12
 _NUMBERED = re.compile(r"([^\W\d]+)(\d+)")  # layer1
 _LEAST_WORD = 5
+_LEAST_VARIABLE, _LEAST_FUNCTION, _LEAST_FILE, _LEAST_THREAD = 20, 5, 8, 5
+_FRAME = re.compile(r"(?P<function>\S+)\(\) (?P<file>.+?)(?P<line>:\d+)?(?P<thread> \[.+\])?")
 _LETTERS = (1 << 10, 4, 2, 1)  # of each word of a path, fewer and fewer
 _COMMON = ("weight", "bias")
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\x1b": "\\e"}
@@ -79,15 +81,18 @@ def truncate(text: str, cells: int, *, ellipsis: str = "…", keep: str = "start
 def shorten(name: str, cells: int, *, ellipsis: str = "…") -> str:
     """Cut the safe name of a tensor to `cells` so that what tells it from its siblings stays.
 
-    The path gives way first: its root goes, its words get shorter, and only then those between its numbers and its last
-    word are left out. Of "exp_avg of a.path" and of "row @ a frame" both sides keep a part.
+    Of "row @ a frame" the frame gives way first. Of a path its root goes, its words get shorter, and only then those
+    between its numbers and its last word are left out. Of "exp_avg of a.path" both sides keep a part.
     """
     if width(name) <= cells:
         return name
     variable, at, frame = name.partition(" @ ")
     if at:
-        room = max(cells - width(at) - width(variable), cells // 3)
-        return truncate(truncate(variable, cells - room, ellipsis=ellipsis) + at + frame, cells, ellipsis=ellipsis)
+        room = cells - width(variable)
+        cut = f" @{ellipsis}"
+        least = cut if room >= width(cut) or cells - width(cut) >= _LEAST_VARIABLE else ""
+        place = next((one for one in _places(frame, room, ellipsis) if width(one) <= room), least)
+        return shorten(variable, cells - width(place), ellipsis=ellipsis) + place
     if " saved by " in name:
         return truncate(name, cells, ellipsis=ellipsis)
     lead, of, path = name.rpartition(" of ")
@@ -99,11 +104,32 @@ def shorten(name: str, cells: int, *, ellipsis: str = "…") -> str:
                 if width(text := short + of + stem + last) <= cells:
                     return text
     shortest = dict.fromkeys([list(leads)[-1], ellipsis + _tail(lead, 2) if lead else ""])
-    for stem in (list(_stems(words, 1, ellipsis))[-1], *_gaps(words, ellipsis)):
-        for short in shortest:
-            if text := _last_word(last, cells - width(short + of + stem), ellipsis):
-                return short + of + stem + text
+    for fit in (_in_pieces, _last_word):
+        for stem in (list(_stems(words, 1, ellipsis))[-1], *_gaps(words, ellipsis)):
+            for short in shortest:
+                if text := fit(last, cells - width(short + of + stem), ellipsis):
+                    return short + of + stem + text
     return truncate(name, cells, ellipsis=ellipsis, keep="both")
+
+
+def _places(frame: str, room: int, ellipsis: str) -> Iterator[str]:
+    """Where a variable is, in fewer and fewer words: the line tells the least, the thread and the function the most."""
+    match = _FRAME.fullmatch(frame)
+    if match is None:
+        yield f" @ {truncate(frame, max(room - 3, _LEAST_FUNCTION), ellipsis=ellipsis)}"
+        return
+    function, file, line, thread = (match[key] or "" for key in ("function", "file", "line", "thread"))
+    name = file.rpartition("/")[2]
+    yield f" @ {function}() {name}{line}{thread}"
+    yield f" @ {function}() {name}{thread}"
+    left = room - width(f" @ {function}() {thread}")
+    yield f" @ {function}() {truncate(name, max(left, _LEAST_FILE), ellipsis=ellipsis, keep='both')}{thread}"
+    yield f" @ {function}(){thread}"
+    yield f" @ {function}{thread}"
+    left = room - width(f" @ {thread}")
+    yield f" @ {truncate(function, max(left, _LEAST_FUNCTION), ellipsis=ellipsis, keep='both')}{thread}"
+    if thread:
+        yield f" @{truncate(thread, max(room - 2, _LEAST_THREAD), ellipsis=ellipsis, keep='end')}"
 
 
 def _initial(word: str, cells: int, ellipsis: str) -> str:
@@ -152,6 +178,19 @@ def _gaps(words: list[str], ellipsis: str) -> Iterator[str]:
 
 def _numbers(words: list[str]) -> list[int]:
     return [at for at, word in enumerate(words) if any(map(str.isdigit, word))]
+
+
+def _in_pieces(last: str, room: int, _ellipsis: str) -> str:
+    """The last word of a path with all its parts, such as weight_ih_l0, each cut short; "" where that is too much."""
+    word, grad = last.removesuffix(".grad"), last.endswith(".grad")
+    parts = word.split("_")
+    if len(parts) > 1 and "." not in word and "[" not in word:
+        for letters in _LETTERS:
+            short = "_".join(_cut(part, letters) for part in parts)
+            for end in (".grad", ".g") if grad else ("",):
+                if width(short + end) <= room:
+                    return short + end
+    return ""
 
 
 def _last_word(last: str, room: int, ellipsis: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from tensortui.analysis.accounting import Account
 from tensortui.analysis.findings import Thresholds
 from tensortui.analysis.text import pad, safe, shorten, truncate, width
-from tensortui.analysis.units import format_bytes, format_count
+from tensortui.analysis.units import format_bytes, format_many
 from tensortui.model import LIVE, Storage, Tensor
 from tensortui.ui.columns import BAR_WITH_SHARE, CATEGORY, NAME, Column, Layout, more_names, name_text
 from tensortui.ui.glyphs import ASCII, Glyphs
@@ -42,18 +42,18 @@ class Lines:
         self.glyphs = glyphs
 
     def header(self, layout: Layout, view: View) -> Line:
-        """The column titles; the one that is sorted by carries an arrow, in the gap behind it where need be."""
+        """The column titles; the one that is sorted by carries an arrow, in place of its last letter where need be."""
         arrow = self.glyphs.descending if view.reverse else self.glyphs.ascending
         pieces: Line = [(fit(f"   {self.rows.view.group_by}", layout.storage, self.glyphs), "header")]
         for column in (NAME, *layout.columns):
-            cells, gap = layout.cell_width(column), " "
+            cells = layout.cell_width(column)
             if column.key != view.sort_by:
-                pieces += [(fit(column.title, cells, self.glyphs, right=column.right), "header"), (gap, "header")]
+                pieces += [(fit(column.title, cells, self.glyphs, right=column.right), "header"), (" ", "header")]
                 continue
             title = f"{column.title} {arrow}"
             if len(title) > cells:
-                title, gap = column.title, arrow
-            pieces += [(fit(title, cells, self.glyphs, right=column.right), "sorted"), (gap, "sorted")]
+                title = column.title[: cells - 1] + arrow
+            pieces += [(fit(title, cells, self.glyphs, right=column.right), "sorted"), (" ", "sorted")]
         return pieces
 
     def row(self, row: int, layout: Layout, mark: str = "") -> Line:
@@ -232,7 +232,7 @@ def short_share(share: float | None) -> str:
 
 def tensors_text(count: int) -> str:
     """1 tensor, 12 tensors."""
-    return "1 tensor" if count == 1 else f"{format_count(count)} tensors"
+    return format_many(count, "tensor")
 
 
 def storage_warning(account: Account | None, thresholds: Thresholds) -> str:

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 
 from tensortui.analysis.grouping import KEYS, NO_HOLDER, holder_of
 from tensortui.analysis.text import natural, pad, safe, shorten, truncate, width
-from tensortui.analysis.units import format_age, format_bytes, format_number, format_share, parse_bytes
+from tensortui.analysis.units import format_age, format_bytes, format_many, format_number, format_share, parse_bytes
 
 any_text = st.text(st.characters() | st.characters(categories=("Cs", "Cc", "Cf", "Zl", "Zp", "Mn")), max_size=30)
 
@@ -216,6 +216,29 @@ def test_tensors_of_real_models_read_differently_however_short(names, cells):
     assert len({shorten(name, cells) for name in names}) == len(names)
 
 
+@pytest.mark.parametrize("cells", [20, 22, 24, 26, 28, 30, 36, 40, 50])
+def test_locals_of_one_frame_read_differently_however_short(cells):
+    """Their frame is the same: it gives way before what tells them apart does."""
+    paths = [
+        f"m.rnn.{part}_{of}_l{layer}{way}"
+        for part in ("weight", "bias")
+        for of in ("ih", "hh")
+        for layer in (0, 1)
+        for way in ("", "_reverse")
+    ]
+    forms = ("{}", "{}.grad", "exp_avg of {}", "exp_avg_sq of {}", "momentum_buffer of {}")
+    names = [f"{form.format(path)} @ main() lstm.py:33" for path in paths for form in forms]
+    assert len({shorten(name, cells) for name in names}) == len(names)
+
+
+@pytest.mark.parametrize("cells", [20, 22, 26, 30])
+def test_locals_of_one_name_in_several_frames_read_differently(cells):
+    frames = ["encode() model.py:7", "decode() model.py:9"]
+    frames += [f"work() loader.py:3 [worker-{number}]" for number in (1, 2, 12)]
+    frames += ["forward() encoder.py:1", "forward() decoder.py:1"] if cells > 26 else []
+    assert len({shorten(f"hidden @ {frame}", cells) for frame in frames}) == len(frames)
+
+
 @pytest.mark.parametrize(
     ("name", "cells", "short"),
     [
@@ -229,8 +252,14 @@ def test_tensors_of_real_models_read_differently_however_short(names, cells):
         ("exp_avg_sq of model.layers.3.self_attn.in_proj_weight", 28, "ex…sq of …3.s.in_proj_weight"),
         ("exp_avg_sq of resnet.layer4.1.conv2.weight", 20, "…sq of …l4.1.c…v2.w…"),
         ("trainer.logs['val2.loss'][31]", 20, "…logs['val2.los…[31]"),
-        ("row @ step() some/folder/train.py:47", 22, "row @ step() some/fol…"),
-        ("a_variable_with_a_long_name @ f() a.py:1", 20, "a_variable_wi… @ f(…"),
+        ("row @ step() some/folder/train.py:47", 24, "row @ step() train.py:47"),
+        ("row @ step() some/folder/train.py:47", 22, "row @ step() train.py"),
+        ("row @ step() some/folder/train.py:47", 18, "row @ step()"),
+        ("row @ work() train.py:47 [loader]", 18, "row @ [loader]"),
+        ("row @ work() train.py:47 [worker-12]", 12, "row @…er-12]"),
+        ("a_variable_with_a_long_name @ f() a.py:1", 20, "a_va_wi_a_lo_na"),
+        ("momentum_buffer of m.rnn.weight_ih_l0 @ main() lstm.py:33", 40, "momentum_buffer of m.rnn.weight_ih_l0 @…"),
+        ("momentum_buffer of m.rnn.weight_ih_l0 @ main() lstm.py:33", 24, "mo…er of …r.we_ih_l0 @…"),
         ("exp_avg of model.layers.11.mlp.down.weight", 22, "ex…vg of …11.m.down.w…"),
         ("mat2 saved by AddmmBackward0", 20, "mat2 saved by Addmm…"),
         ("x" * 50, 10, "xxx…xxxxxx"),
@@ -243,6 +272,10 @@ def test_a_name_gives_way_from_its_root(name, cells, short):
 @given(any_text, st.integers(1, 40))
 def test_a_shortened_name_never_takes_more_cells(name, cells):
     assert width(shorten(safe(name), cells)) <= cells
+
+
+def test_one_is_not_many():
+    assert [format_many(count, "node") for count in (0, 1, 2, 9214)] == ["0 nodes", "1 node", "2 nodes", "9,214 nodes"]
 
 
 def test_numbers_sort_as_numbers():

@@ -73,7 +73,7 @@ async def test_the_graph_that_the_graph_screen_read_is_looked_through_too() -> N
     sample, graph, _ = training_graph()
     async with driven(source=WithGraph(sample, graph=graph)) as it:
         await judged(it)
-        await it.press("3")
+        await it.press("3", "a")
         await judged(it, "stale-save")
         await it.press("6")
         assert "graph read 0.0 s ago: 1 finding" in text(it, "#graph")

@@ -130,7 +130,7 @@ class LayoutScreen(Screen[int | None]):
         self._clock = clock
         self._status = StatusLine(feed, glyphs)
         self._tabs = TabBar("Layout")
-        self._index = AskLine("element", "i", "[1, 2], byte 64", glyphs, id="index")
+        self._index = AskLine("element", "i", "[1, 2]", glyphs, id="index")
         self._cost = AskLine("what would it cost", "c", "view(-1) or t().contiguous()", glyphs, id="cost")
         self._mode = OFFSETS
         self._seen: object = None

@@ -35,7 +35,7 @@ class AskLine(Horizontal):
         super().__init__(id=id)
         self._word, self._key, self._example, self._glyphs = word, key, example, glyphs
         self._text = Static("", markup=False, classes="text")
-        self.entry = Entry(placeholder=example, select_on_focus=False)
+        self.entry = Entry(placeholder=f"(e.g. {example})", select_on_focus=False)
         self.entry.cursor_blink = False
         self.asked = ""
 
@@ -68,4 +68,5 @@ class AskLine(Horizontal):
         if asked:
             self._text.update(content([(show(asked, self._glyphs), "bold $strong")]))
         else:
-            self._text.update(content([("press ", "$dim"), (self._key, "bold"), (f": {self._example}", "$dim")]))
+            example = (f", e.g. {self._example}", "$dim")
+            self._text.update(content([("press ", "$dim"), (self._key, "bold"), example]))

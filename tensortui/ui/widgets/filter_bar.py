@@ -18,8 +18,8 @@ from tensortui.ui.markup import Piece, content
 
 FILTER, SEARCH = "filter", "search"
 PLACEHOLDERS = {
-    FILTER: "device:cuda dtype:bf16 >10MiB name~attn category:saved",
-    SEARCH: "part of a name",
+    FILTER: "(type one, e.g. device:cuda dtype:bf16 >10MiB name~attn category:saved)",
+    SEARCH: "(type a part of a name)",
 }
 
 
