@@ -90,6 +90,12 @@ def test_filtered(snap_compare: Any, size: tuple[int, int]) -> None:
     assert snap_compare(app_for(training()), terminal_size=size, run_before=run)
 
 
+def test_filter_begun(snap_compare: Any) -> None:
+    """What may be typed does not read like a filter that is at work."""
+    app = app_for(training(), ascii_only=True)
+    assert snap_compare(app, terminal_size=SMALL, run_before=ready("f"))
+
+
 def test_filter_not_understood(snap_compare: Any) -> None:
     assert snap_compare(app_for(training()), terminal_size=SMALL, run_before=ready("f", *"devcie:cuda"))
 
