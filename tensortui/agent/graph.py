@@ -287,7 +287,13 @@ def walk(context: Context, roots: Optional[List[int]], limit: int = MAX_NODES) -
     yield from picture.finish()
     yield
     found = picture.roots(roots is None)
-    return {"roots": found, "nodes": picture.nodes, "cut": cut, "reasons": list(context.reasons)}
+    return {
+        "roots": found,
+        "nodes": picture.nodes,
+        "weights": picture.weights,
+        "cut": cut,
+        "reasons": list(context.reasons),
+    }
 
 
 def _explain(context: Context, walker: Walker) -> None:

@@ -1,5 +1,11 @@
-"""The graph as the answer to a graph request tells it: the nodes that a walk visits, one after the other."""
+"""The graph as the answer to a graph request tells it: the nodes that a walk visits, one after the other.
 
+There may be ten thousand. Kept as lists they would be so many objects of the collector's that it went through all those
+of the target once more: each node is packed, its edges are numbers.
+"""
+
+import marshal
+from array import array
 from typing import TYPE_CHECKING, Any, Dict, List, Set
 
 from tensortui.agent import nodes
@@ -20,7 +26,11 @@ class Picture:
 
     def __init__(self, tensors: TensorReader) -> None:
         """Start empty; `tensors` reads what nodes hold."""
-        self.nodes: List[List[Any]] = []
+        self.nodes: List[bytes] = []
+        self.weights = array("l")  # how many tensors each node saved
+        self._numbers = array("q")
+        self._edges = array("q")  # to what each node leads, 0 to nothing
+        self._first = array("q", [0])  # which of them is the first of each node
         self._tensors = tensors
         self._described: Set[int] = set()
         self._ids: Dict[Key, int] = {}
@@ -62,7 +72,11 @@ class Picture:
             "held": held,
         }
         self._described.update(one[0] for one in held)
-        self.nodes.append([*entry, {name: value for name, value in more.items() if value}])
+        self._numbers.append(number)
+        self._edges.extend(one or 0 for one in following)
+        self._first.append(len(self._edges))
+        self.weights.append(len(saved))
+        self.nodes.append(marshal.dumps([*entry, {name: value for name, value in more.items() if value}]))
 
     def _describe(self, tensor: Any, tracked: Tracked) -> List[List[Any]]:
         """Return what there is to say of a tensor that may be gone before the next sample tells of it."""
@@ -76,17 +90,29 @@ class Picture:
 
     def finish(self) -> Work:
         """Leave no edge to a node that was not visited, and tell which tensors began at which node."""
-        here = {node[0] for node in self.nodes}
-        for place, node in enumerate(self.nodes):
+        here = set(self._numbers)
+        for place, number in enumerate(self._numbers):
             if not place % CHUNK:
                 yield
-            if any(one is not None and one not in here for one in node[2]):
+            following = self._edges[self._first[place] : self._first[place + 1]]
+            outside = any(one and one not in here for one in following)
+            if not outside and number not in self._starts:
+                continue
+            node = unpacked(self.nodes[place])
+            if outside:
                 node[2] = [one if one in here else None for one in node[2]]
                 node[5]["cut"] = True
-            if node[0] in self._starts:
-                node[5]["tensors"] = self._starts[node[0]]
+            if number in self._starts:
+                node[5]["tensors"] = self._starts[number]
+            self.nodes[place] = marshal.dumps(node)
 
     def roots(self, outer: bool) -> List[int]:
         """Return the nodes that walks started at; with `outer` those that no other node leads to."""
-        inner = {one for node in self.nodes for one in node[2]} if outer else set()
-        return [node[0] for node in self.nodes if node[0] in self._starts and node[0] not in inner]
+        inner = set(self._edges) if outer else set()
+        return [number for number in self._numbers if number in self._starts and number not in inner]
+
+
+def unpacked(node: bytes) -> List[Any]:
+    """Return a node as the wire wants it."""
+    found: List[Any] = marshal.loads(node)
+    return found

@@ -9,6 +9,7 @@ from tensortui.agent.census import Work
 from tensortui.agent.connections import MIN_INTERVAL, Connection, Server
 from tensortui.agent.governor import MOMENT, PASS, REQUEST, SAMPLE, Governor
 from tensortui.agent.jobs import Job
+from tensortui.agent.picture import unpacked
 from tensortui.agent.sampler import Sampler
 from tensortui.agent.searches import Searches
 
@@ -158,16 +159,16 @@ class Workshop:
         body = yield from self.sampler.walk_graph(
             roots if isinstance(roots, list) else None, limit if isinstance(limit, int) else graph.MAX_NODES
         )
-        nodes = body["nodes"]
+        nodes, weights = body["nodes"], body["weights"]
         start, end = 0, -1
         while end < len(nodes):
             if one not in self._server.connections:
                 return
             weight, end = 0, start
             while end < len(nodes) and weight < GRAPH_CHUNK:
-                weight += 1 + len(nodes[end][4])
+                weight += 1 + weights[end]
                 end += 1
-            one.queue_frame(graph_message(header, body, nodes[start:end], end < len(nodes)))
+            one.queue_frame(graph_message(header, body, list(map(unpacked, nodes[start:end])), end < len(nodes)))
             start = end
             yield
 

@@ -8,6 +8,7 @@ import torch
 
 from tensortui.agent import containers, graph, names
 from tensortui.agent.census import SEPARATOR, Census, Context
+from tensortui.agent.picture import unpacked
 from tensortui.wire.messages import CATEGORIES
 
 
@@ -66,7 +67,8 @@ class Agent:
         """Return the body of the graph message."""
         self.context = Context(torch, self.census, [])
         tracked = None if roots is None else [self.census.track(one).id for one in roots]
-        return self.run(graph.walk(self.context, tracked, limit))
+        body = self.run(graph.walk(self.context, tracked, limit))
+        return {**body, "nodes": [unpacked(one) for one in body["nodes"]]}
 
     def of(self, tensor):
         """Return names and category of `tensor` in the last pass."""
