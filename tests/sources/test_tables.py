@@ -63,13 +63,22 @@ def put(table, tid, reading):
     table.put(tuple(cells))
 
 
+def finish(work):
+    """Do work of the agent's to its end, without a pause."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            return end.value
+
+
 def transfer(reader, into):
     """Send what changed to the viewer's tables, through real frames."""
     if reader.stale:
         into.reset()
         reader.restart()
     decoder = Decoder()
-    batch = reader.batch()
+    batch = finish(reader.batch())
     while frame := batch.next_frame():
         for header, payload in decoder.feed(frame):
             getattr(into, header["t"])(header, payload)
