@@ -80,7 +80,8 @@ class Coverage:
             self._beyond = min(self._beyond, gap)
             self._missing = gap - self._beyond
             if young.looked == COMPANY.pieces:  # nobody has run since, so nothing was made since
-                self._lately = [*self._lately[1 - SEVERAL :], self._missing]
+                # Nothing can have been missed where no collection fell between two looks: a reference is no tensor.
+                self._lately = [*self._lately[1 - SEVERAL :], self._missing if young.passed > self._passed else 0]
 
     def audit_due(self, young: Young, types: Types) -> bool:
         """Whether something may have been missed, and the last audit was long enough ago for the next."""

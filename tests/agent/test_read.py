@@ -15,6 +15,7 @@ import torch
 
 from tensortui.agent.census import Census
 from tensortui.agent.coverage import NO_GRAD_FN, Coverage
+from tensortui.agent.enumerate import Types
 from tensortui.agent.nodes import DEPTHS
 from tensortui.agent.poolscan import PoolScanner
 from tensortui.agent.read import TensorReader
@@ -273,7 +274,7 @@ def test_a_torch_empty_that_was_replaced_is_not_run(monkeypatch: pytest.MonkeyPa
 
 def test_a_coverage_without_grad_fn_says_so(monkeypatch: pytest.MonkeyPatch, reader: TensorReader) -> None:
     census = Census(time.monotonic)
-    coverage = Coverage(census, PoolScanner(), 0.01)
+    coverage = Coverage(census, PoolScanner(), 0.01, Types(torch, census))
     tensor = Twice.apply(torch.ones(1, requires_grad=True))
     assert coverage.reasons() == []
     monkeypatch.setattr(DEPTHS, "exhausted", True)
