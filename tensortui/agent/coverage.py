@@ -13,7 +13,9 @@ from tensortui.agent.poolscan import PoolScanner
 
 AUDIT_EVERY = 5.0  # seconds at least between two audits
 SLACK = 16  # references to torch.Tensor that come and go by themselves, where threads have run since the last look
-SEVERAL = 5  # counts one after the other that fewer must outlast, each made before another thread has run
+# Counts one after the other that fewer must outlast, each made before another thread has run: until they are looked
+# for, and until they are said. A reference that came to stay looks the same, and the look for them tells it apart.
+SEVERAL, MANY = 4, 12
 ANYHOW_EVERY = 10.0
 AUDIT_SHARE = 0.25  # of the budget
 NO_GRAD_FN = (
@@ -53,12 +55,11 @@ class Coverage:
         classes = [ref() for ref in self._types.tensors if ref() is not None]
         return sum(map(sys.getrefcount, classes)) - len(self._census.by_id)
 
-    @property
-    def missing(self) -> int:
-        """How many tensors must be there that are not known."""
+    def _lasting(self, counts: int) -> int:
+        """Return how many tensors must be there that are not known; few count only as the last `counts` tell them."""
         if self._missing > SLACK:
             return self._missing
-        return min(self._lately) if len(self._lately) == SEVERAL else 0
+        return min(self._lately[-counts:]) if len(self._lately) >= counts else 0
 
     def scanned(self, young: Young, types: Types, passed: int = 0, cost: float = 0.0) -> None:
         """A scan is over: what is tracked now is all there is."""
@@ -81,7 +82,7 @@ class Coverage:
             self._missing = gap - self._beyond
             if young.looked == COMPANY.pieces:  # nobody has run since, so nothing was made since
                 # Nothing can have been missed where no collection fell between two looks: a reference is no tensor.
-                self._lately = [*self._lately[1 - SEVERAL :], self._missing if young.passed > self._passed else 0]
+                self._lately = [*self._lately[1 - MANY :], self._missing if young.passed > self._passed else 0]
 
     def audit_due(self, young: Young, types: Types) -> bool:
         """Whether something may have been missed, and the last audit was long enough ago for the next."""
@@ -91,7 +92,7 @@ class Coverage:
         if self._scanner.reason and gc.get_count()[0] > YOUNG_LIMIT:
             return False  # a disabled collector: its list can only be had in one go, which would stall the target
         # What the count does not tell of, as modules and tensors of other types, is looked for once in a while.
-        return bool(self.missing) or types.grown or (young.passed > self._passed and now >= self._anyhow_at)
+        return self._lasting(SEVERAL) > 0 or types.grown or (young.passed > self._passed and now >= self._anyhow_at)
 
     def reasons(self) -> List[str]:
         """Return one sentence for each cause of incomplete coverage."""
@@ -101,8 +102,9 @@ class Coverage:
             found.append("gc.freeze() hides %d objects" % self.frozen)
         if by_lists and not collecting():
             found.append("the garbage collector is disabled: new tensors are seen only while they are few")
-        if self.missing:
-            found.append("about %d tensors are alive but not found yet" % self.missing)
+        missing = self._lasting(MANY)
+        if missing:
+            found.append("about %d tensors are alive but not found yet" % missing)
         if self._census.unseen_gradients[0]:
             found.append(UNSEEN_GRADIENTS % self._census.unseen_gradients)
         if DEPTHS.exhausted:

@@ -96,21 +96,25 @@ def test_few_that_were_missed_are_told_once_they_are_seen_to_stay_and_are_then_f
     finish(sampler.start())
     kept = [torch.zeros(2).as_subclass(Mine), torch.zeros(2), torch.zeros(2)]
     gc.collect()
+    sampler.coverage._not_before = 0.0
     look_often(sampler, coverage.SEVERAL - 1)
+    assert not sampler.coverage.audit_due(sampler.young, sampler.types)
+    look_often(sampler, 1)
+    assert sampler.coverage.audit_due(sampler.young, sampler.types)
+    look_often(sampler, coverage.MANY - coverage.SEVERAL - 1)
     assert sampler.coverage.reasons() == []
     look_often(sampler, 1)
     (reason,) = sampler.coverage.reasons()  # other references to the classes may come and go with what tests leave
     assert re.fullmatch("about [2-4] tensors are alive but not found yet", reason)
-    sampler.coverage._not_before = 0.0
     finish(sampler.audit())
     assert all(sampler.census.find(one) for one in [first, *kept])
-    look_often(sampler, coverage.SEVERAL)
+    look_often(sampler, coverage.MANY)
     assert sampler.coverage.reasons() == []
 
 
 def test_what_comes_and_goes_is_not_taken_for_missed(sampler: Sampler) -> None:
     finish(sampler.start())
-    for _ in range(coverage.SEVERAL):
+    for _ in range(coverage.MANY):
         references = [torch.Tensor] * 3
         look_often(sampler, coverage.SEVERAL - 1)
         references.clear()
