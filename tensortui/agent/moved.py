@@ -50,6 +50,9 @@ class Moved:
         if self._memory is None or not facts.storage_id:
             self.forget(number)
             return
+        at = self._at.get(number)
+        if at is not None and self._same(at, facts):
+            return  # the C++ tensor behind a Python one stays the same: torch exchanges none that has a weak reference
         inner = self._memory.word(address + (self._pointer or 0)) + STORAGE * WORD
         words = array("Q", [facts.storage_id, *self._memory.words(facts.storage_id + DATA * WORD, INNER)])
         if len(words) != EACH:
@@ -58,7 +61,6 @@ class Moved:
             if known is not None:
                 words[place] = known
         places = array("Q", [inner, WORD, facts.storage_id + DATA * WORD, INNER * WORD])
-        at = self._at.get(number)
         if at is None:
             self._at[number] = len(self._numbers)
             self._numbers.append(number)
@@ -67,6 +69,14 @@ class Moved:
         else:
             self._places[4 * at : 4 * at + 4] = places
             self._words[EACH * at : EACH * at + EACH] = words
+
+    def _same(self, at: int, facts: Facts) -> bool:
+        words, first = self._words, EACH * at
+        return (
+            words[first] == facts.storage_id
+            and (facts.address is None or words[first + 1] == facts.address)
+            and (facts.nbytes is None or words[first + EACH - 1] == facts.nbytes)
+        )
 
     def forget(self, number: int) -> None:
         """Compare a tensor no longer; the last one takes its place."""
