@@ -213,7 +213,7 @@ def test_no_frame_of_ours_is_left_to_the_collector():
     gc.disable()
     try:
         assert Locals().usable
-        left = [one.f_code.co_name for one in gc.get_objects() if isinstance(one, types.FrameType)]
+        left = [one.f_code.co_name for one in gc.get_objects() if type(one) is types.FrameType]
         assert not {"_calibrate", "_check", "_probe"} & set(left)
     finally:
         gc.enable()
