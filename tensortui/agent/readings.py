@@ -11,7 +11,7 @@ from tensortui.agent.rows import Row, Table, number
 from tensortui.agent.storages import Size, Storages
 from tensortui.wire.messages import ACTIVATION, INPUT, SAVED, TENSOR_COLUMNS
 
-OLD_PER_SAMPLE = 200
+OLD_PER_SAMPLE = 100
 FULL_STEP = 1000  # tensors between two tellings of the progress
 
 
@@ -97,7 +97,7 @@ class Readings:
         yield from self._read_each(by_id[one] for one in ids if one in by_id)
 
     def read_old(self) -> Work:
-        """Read some two hundred of those that have been there for long, in turn."""
+        """Read some hundred of those that have been there for long, in turn."""
         if not self._rotation:
             self._rotation = list(self._census.by_id)
         todo = self._rotation[-OLD_PER_SAMPLE:]
