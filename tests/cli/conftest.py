@@ -36,7 +36,7 @@ def tensortui() -> Callable[..., subprocess.CompletedProcess[str]]:
             text=True,
             timeout=60,
             check=False,
-            env={**os.environ, **environment},
+            env={**os.environ, "COLUMNS": "", **environment},  # the tests' own may be in a terminal of some width
         )
 
     return run

@@ -35,7 +35,7 @@ def process(**changes: object) -> ProcessInfo:
 
 
 def test_a_training_process_is_listed(tensortui: Run, trainer: subprocess.Popen[str]) -> None:
-    result = tensortui("ps", COLUMNS="")
+    result = tensortui("ps")
     assert (result.returncode, result.stderr) == (0, "")
     line = next(line for line in result.stdout.splitlines() if line.split()[0] == str(trainer.pid))
     assert line.endswith("trainer.py")
