@@ -100,11 +100,11 @@ def revisit_of(census: Census) -> Revisit:
     return found
 
 
-def revisit(context: Context, again: Callable[[Tracked], None]) -> Work:
-    """Call the tensors in containers by where they are now; `again` is told whose row has changed."""
+def revisit(context: Context, named: Callable[[Tracked], None]) -> Work:
+    """Call the tensors in containers by where they are now; `named` is told whose name has changed."""
     if context.census.base is not None:
         kinds = make_kinds(context, context.census.base)
-        yield from revisit_of(context.census).run(context.census, kinds, again)
+        yield from revisit_of(context.census).run(context.census, kinds, named)
 
 
 def discover_recent(context: Context) -> Work:

@@ -16,7 +16,7 @@ from tensortui.agent.guard import Alone, DisturbedError
 MOST_VISITS = 100  # containers that are known
 ENTRIES = 1_500  # that are looked at with one sample
 WHOLE = 256  # entries of a container that are looked at each time; of a longer one its end, and a part in turn
-END = 64
+END, MOST_NEW = 32, 1_000  # and those that are new since the last look
 SMALL = 8  # entries of a container within one of these: a pair, say
 MOST_KEYS = 1_000
 CALM, MOST_CALM = 3, 30.0  # looks without a change, and seconds for which only the ends are looked at then, at most
@@ -60,8 +60,8 @@ class Revisit:
         """Whether the container at the end of a way is looked at with each sample anyhow."""
         return way is not None and (where, way) in self._visits
 
-    def run(self, census: Census, kinds: Kinds, again: Callable[[Tracked], None]) -> Work:
-        """Look at them and call the tensors in them by where they are now; `again` is told whose row has changed."""
+    def run(self, census: Census, kinds: Kinds, named: Callable[[Tracked], None]) -> Work:
+        """Look at them and call the tensors in them by where they are now; `named` is told whose name has changed."""
         now = self._clock()
         left = ENTRIES
         for key, visit in list(self._visits.items()):
@@ -70,7 +70,7 @@ class Revisit:
             del self._visits[key]  # to the end, where it still is there
             with Alone():
                 try:
-                    looked = _look(visit, census, kinds, again, now)
+                    looked = _look(visit, census, kinds, named, now)
                 except (DisturbedError, RuntimeError):  # the frame went on, the container was changed
                     looked = 1
             if looked is not None:
@@ -79,7 +79,7 @@ class Revisit:
             yield
 
 
-def _look(visit: Visit, census: Census, kinds: Kinds, again: Callable[[Tracked], None], now: float) -> Optional[int]:
+def _look(visit: Visit, census: Census, kinds: Kinds, named: Callable[[Tracked], None], now: float) -> Optional[int]:
     """Look at one; return how many entries that were, or None where there is no such container any more."""
     found = visit.open(visit.way, kinds)
     if found is None:
@@ -95,17 +95,17 @@ def _look(visit: Visit, census: Census, kinds: Kinds, again: Callable[[Tracked],
     seen: Set[int] = set()
     changed = False
     count = 0
-    for name, tensor in _tensors(_part(thing, kind, size, visit), visit.prefix, kinds):
+    for name, tensor in _tensors(_part(thing, kind, size, ends[0] if ends else size, visit), visit.prefix, kinds):
         count += 1
         tracked = census.find(tensor)
         if tracked is not None:
             seen.add(tracked.id)
-            changed |= _call(tracked, visit.prefix, name + suffix, again)
+            changed |= _call(tracked, visit.prefix, name + suffix, named)
     if size <= WHOLE:
         for number in visit.ids - seen:
             gone = census.by_id.get(number)
             if gone is not None:
-                changed |= _call(gone, visit.prefix, "", again)
+                changed |= _call(gone, visit.prefix, "", named)
     changed |= seen != visit.ids
     visit.ids = seen
     visit.calm = 0 if changed else visit.calm + 1
@@ -130,20 +130,21 @@ def _ends(thing: Any, kind: int, size: int) -> Tuple[int, ...]:
     return size, id(base.__getitem__(thing, 0)), id(base.__getitem__(thing, -1))
 
 
-def _part(thing: Any, kind: int, size: int, visit: Visit) -> Iterator[Entry]:
+def _part(thing: Any, kind: int, size: int, before: int, visit: Visit) -> Iterator[Entry]:
     """Yield the entries that are due: all, or those at the end and some of the others."""
     if kind == DICT:
         if size <= WHOLE:
             yield from containers.items(thing)
         else:  # the newest are the last; none of the others changes its key
-            for key, value in islice(reversed(dict.items(thing)), END):
+            for key, value in islice(reversed(dict.items(thing)), END + min(max(size - before, 0), MOST_NEW)):
                 yield containers.ITEM, key, value
         return
     base: Any = list if kind == LIST else collections.deque
     if size <= WHOLE:
         yield from zip_items(range(size), base.__iter__(thing))
         return
-    yield from zip_items(range(size - 1, size - 1 - END, -1), base.__reversed__(thing))
+    end = END + min(max(size - before, 0), MOST_NEW)
+    yield from zip_items(range(size - 1, size - 1 - end, -1), base.__reversed__(thing))
     start = visit.cursor if visit.cursor < size else 0
     visit.cursor = start + WHOLE
     middle = islice(base.__iter__(thing), start, start + WHOLE)
@@ -169,7 +170,7 @@ def _tensors(entries: Iterator[Entry], prefix: str, kinds: Kinds) -> Iterator[Tu
                     yield containers.written(name, inner, label), tensor
 
 
-def _call(tracked: Tracked, prefix: str, name: str, again: Callable[[Tracked], None]) -> bool:
+def _call(tracked: Tracked, prefix: str, name: str, named: Callable[[Tracked], None]) -> bool:
     """Call a tensor `name`, "" for no longer so, instead of what it was called within the container before."""
     old = tracked.names.split(SEPARATOR) if tracked.names else []
     stem = prefix + "["
@@ -180,8 +181,7 @@ def _call(tracked: Tracked, prefix: str, name: str, again: Callable[[Tracked], N
     if joined == tracked.names or (name and name in old):
         return False
     tracked.names = joined
-    if tracked.row is not None:
-        again(tracked)
+    named(tracked)
     return True
 
 

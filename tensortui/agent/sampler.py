@@ -161,14 +161,19 @@ class Sampler:
         yield from self._run("names", names.discover)
 
     def run_direct(self) -> Work:
-        """Name what comes and goes with each step: gradients, what variables hold now, what lists were given."""
+        """Name what comes and goes with each step: gradients, and what variables hold now."""
         yield from self._name_new(names.discover_gradients)
         context = Context(self.torch, self.census, [])
         context.track = self.census.find  # what was born since belongs to the next sample
         yield from names.discover_direct(context)
         if context.direct is not None:
             yield from self._apply_direct(context.direct, context.categories)
-        yield from names.revisit(context, self.readings.again)
+
+    def run_revisit(self) -> Work:
+        """Name what lists, deques and dictionaries were given."""
+        context = Context(self.torch, self.census, [])
+        context.track = self.census.find
+        yield from names.revisit(context, self.readings.named)
 
     def _apply_direct(self, direct: Dict[int, str], categories: Dict[int, int]) -> Work:
         """Call tensors by the variables that hold them now, and no longer by those that do not."""
@@ -186,8 +191,7 @@ class Sampler:
             names_now = with_variables(tracked.names, was.get(number, ""), called)
             if names_now != tracked.names or found != tracked.found:
                 tracked.names = names_now
-                if tracked.row is not None:
-                    self.readings.again(tracked)
+                self.readings.named(tracked)
 
     def run_recent(self, born: bool, at_once: bool = False) -> Work:
         """Name what was born lately and containers hold: with the sample that finds it, or one soon."""
@@ -218,8 +222,7 @@ class Sampler:
             if tracked is not None and context.names[number] and not tracked.names:
                 tracked.names = context.names[number]
                 tracked.found = min(tracked.found, context.categories[number])
-                if tracked.row is not None:
-                    self.readings.again(tracked)
+                self.readings.named(tracked)
         return spent
 
     def run_graph(self) -> Work:
@@ -274,5 +277,5 @@ class Sampler:
                         called = tracked.names
                 if called != tracked.names or found != tracked.found:
                     tracked.names, tracked.found = called, found
-                    self.readings.again(tracked)
+                    self.readings.named(tracked)
             yield

@@ -195,6 +195,7 @@ class Workshop:
         yield from sampler.take_newest()
         born = sampler.census.last > last
         yield from sampler.run_direct()
+        yield from sampler.run_revisit()
         yield from sampler.readings.read_fresh(MOST_AGAIN)
         yield from sampler.run_recent(born, named)
         yield from sampler.readings.read_fresh(MOST_AGAIN)
