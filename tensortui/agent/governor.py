@@ -11,7 +11,7 @@ SAMPLE, PASS, REQUEST, MOMENT = "sample", "pass", "request", "moment"
 # What the samples and the passes get of the budget: the samples come first, so that they come on time whatever else is
 # to do; what a full purse does not take goes to the passes. Requests (a first scan, a refresh, a graph) have an income
 # of their own, some budgets, for somebody has ordered them and waits.
-SHARES = {SAMPLE: 0.7, PASS: 0.3, REQUEST: 10.0}
+SHARES = {SAMPLE: 0.8, PASS: 0.2, REQUEST: 10.0}
 BURST = 1.0  # CPU seconds saved up for requests
 # What lives for a moment must be read in a moment: that part of a sample does not wait for its income but runs up a
 # debt, which the samples pay off before the next of them begins.

@@ -12,7 +12,7 @@ from tensortui.agent.rows import IS_LEAF, Row, Table, number
 from tensortui.agent.storages import Size, Storages
 from tensortui.wire.messages import ACTIVATION, INPUT, SAVED, TENSOR_COLUMNS
 
-OLD_PER_SAMPLE = 100
+OLD_PER_SAMPLE = 50
 NAMES, CATEGORY = ([name for name, _ in TENSOR_COLUMNS].index(one) for one in ("names", "category"))
 FULL_STEP = 1000  # tensors between two tellings of the progress
 
@@ -120,7 +120,7 @@ class Readings:
         yield from self._read_each(by_id[one] for one in ids if one in by_id)
 
     def read_old(self) -> Work:
-        """Read some hundred of those that have been there for long, in turn."""
+        """Read some of those that have been there for long, in turn."""
         if not self._rotation:
             self._rotation = list(self._census.by_id)
         todo = self._rotation[-OLD_PER_SAMPLE:]

@@ -135,7 +135,7 @@ def test_failed_module_can_be_loaded_again():
 
 
 def test_text_is_small():
-    assert len(bootstrap.bootstrap_source()) < 128 << 10
+    assert len(bootstrap.bootstrap_source()) < 192 << 10
 
 
 def test_this_process_has_no_agent():
