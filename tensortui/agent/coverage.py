@@ -74,6 +74,10 @@ class Coverage:
         self._anyhow_at = now + ANYHOW_EVERY
         self.frozen = gc.get_freeze_count() if self._scanner.reason else 0
 
+    def some_missing(self, young: Young) -> bool:
+        """Whether there are more tensors than are known, and collections that may have moved them on unseen."""
+        return self._missing > 0 and young.passed > self._passed
+
     def check(self, young: Young) -> None:
         """Compare, right after a drain. What was missed by the last scan is not taken for what always was beyond."""
         if self._beyond is not None:

@@ -35,6 +35,7 @@ NO_VERSIONS = "what the graph saved is not read: this torch does not tell it wit
 NO_SAVED = "the graph is not read: this torch does not tell what it saved without side effects"
 BUSY = "the graph was not read to its end: a backward was running, or may have been, at each try"
 LET_GO = "the graph was not read to its end: it changed, or the next piece would have come too late to hold on to it"
+GONE = "the program let go of a tensor while the graph behind it was read"
 TOO_DEEP = "the graph is not read: chains of more than 10,000 nodes could overflow the stack when they are freed"
 
 Visit = Callable[["Walker", Any, List[Any]], None]  # the walker, a node, its successors
@@ -286,6 +287,9 @@ def walk(context: Context, roots: Optional[List[int]], limit: int = MAX_NODES) -
         yield
     yield from picture.finish()
     yield
+    if picture.outside and not cut:
+        cut = True
+        context.reasons.append(GONE)
     found = picture.roots(roots is None)
     return {
         "roots": found,

@@ -31,6 +31,7 @@ class Picture:
         self._numbers = array("q")
         self._edges = array("q")  # to what each node leads, 0 to nothing
         self._first = array("q", [0])  # which of them is the first of each node
+        self.outside = False  # whether some node leads to one that was not visited
         self._tensors = tensors
         self._described: Set[int] = set()
         self._ids: Dict[Key, int] = {}
@@ -100,6 +101,7 @@ class Picture:
                 continue
             node = unpacked(self.nodes[place])
             if outside:
+                self.outside = True
                 node[2] = [one if one in here else None for one in node[2]]
                 node[5]["cut"] = True
             if number in self._starts:

@@ -31,6 +31,11 @@ class Visit:
 
     __slots__ = ("calm", "cursor", "due", "ends", "ids", "open", "prefix", "way")
 
+    def hold(self, number: int) -> None:
+        """Note that a tensor was found in it: it may be called otherwise when it is no more."""
+        if len(self.ids) < 2 * WHOLE:
+            self.ids.add(number)
+
     def __init__(self, opener: Opener, way: Way, prefix: str) -> None:
         """Start with nothing seen."""
         self.open = opener
@@ -51,10 +56,12 @@ class Revisit:
         self._clock = clock
         self._visits: Dict[Tuple[Any, Way], Visit] = {}
 
-    def note(self, where: Any, opener: Opener, way: Way, prefix: str) -> None:
-        """Remember the container at the end of a way from the root `where`."""
-        if (where, way) not in self._visits and len(self._visits) < MOST_VISITS:
-            self._visits[where, way] = Visit(opener, way, prefix)
+    def note(self, where: Any, opener: Opener, way: Way, prefix: str) -> Optional[Visit]:
+        """Remember the container at the end of a way from the root `where`; None where there are too many."""
+        visit = self._visits.get((where, way))
+        if visit is None and len(self._visits) < MOST_VISITS:
+            visit = self._visits[where, way] = Visit(opener, way, prefix)
+        return visit
 
     def knows(self, where: Any, way: Optional[Way]) -> bool:
         """Whether the container at the end of a way is looked at with each sample anyhow."""

@@ -133,8 +133,16 @@ class Sampler:
 
     def audit(self) -> Work:
         """Scan once more, where tensors may have been missed and the budget allows it."""
-        if not self.coverage.audit_due(self.young, self.types):
-            return
+        if self.coverage.audit_due(self.young, self.types):
+            yield from self._scan_again()
+
+    def complete(self) -> Work:
+        """Scan once more for somebody who waits, where as few as one were missed."""
+        yield from self.drain()
+        if self.coverage.some_missing(self.young):
+            yield from self._scan_again()
+
+    def _scan_again(self) -> Work:
         start = self.coverage.cpu()
         passed = self.young.passed
         yield from self.scan()

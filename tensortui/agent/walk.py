@@ -246,7 +246,7 @@ class Walk:
         elif (root.local or root.script) and _is_near(levels) and self._is_leaf(tensor):
             category = INPUT
         if root.again is not None and self.revisit is not None and category not in (PARAMETER, BUFFER):
-            self._note_container(root, levels)
+            self._note_container(tensor, root, levels)
         if kind == WRAPPER:
             for way, part, role in self._wrappers.parts(tensor, name, category, root.suffix):
                 self._enter(part, way, role, root)
@@ -260,16 +260,18 @@ class Walk:
         if tracked is not None and self.direct is not None:
             self.direct[tracked.id] = with_name(self.direct.get(tracked.id, ""), name)
 
-    def _note_container(self, root: Root, levels: List[Level]) -> None:
+    def _note_container(self, tensor: Any, root: Root, levels: List[Level]) -> None:
         """Remember the list, deque or dictionary that the tensor lies in, and the one that a pair is in."""
         revisit, again = self.revisit, root.again
-        if revisit is None or again is None:
+        tracked = self._context.track(tensor)
+        if revisit is None or again is None or tracked is None:
             return
         at = levels[-1]
         inside = len(levels) > 2 and at[4] <= SMALL and at[3] in (TUPLE, LIST, DICT)
         for prefix, _, _, kind, _, way in levels[-2 if inside else -1 :]:
-            if kind in _LONG and way is not None:
-                revisit.note(root.where, again, way, prefix)
+            visit = revisit.note(root.where, again, way, prefix) if kind in _LONG and way is not None else None
+            if visit is not None:
+                visit.hold(tracked.id)
 
     def _enter(self, tensor: Any, name: str, category: int, root: Root) -> None:
         context = self._context

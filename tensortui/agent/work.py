@@ -127,6 +127,7 @@ class Workshop:
         yield from self.sampler.run_graph()
         yield from self.sampler.readings.read_fresh()
         yield from self.sampler.compact()
+        yield from self.sampler.complete()
         yield from self._moment(True)  # much has come and gone in a program that makes its steps meanwhile
         self._passes_at = self.sampler.complete_at = time.monotonic()
         self.sampler.brief = False
