@@ -5,7 +5,7 @@ dictionaries that hold tensors; by that way they are found again, without a refe
 """
 
 import collections
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Callable, Dict, Iterator, Optional, Set, Tuple
 
 from tensortui.agent import containers, labels
@@ -93,16 +93,20 @@ def _look(visit: Visit, census: Census, kinds: Kinds, named: Callable[[Tracked],
         return None
     thing, suffix = found
     kind = kinds.of(thing)
-    if kind not in (LIST, DEQUE, DICT):
+    if kind in (OBJECT, MODULE):
+        entries, size = _attributes(thing, visit.prefix, kinds), 0
+    elif kind in SIZES:
+        size = SIZES[kind](thing)
+        ends, visit.ends = visit.ends, _ends(thing, kind, size)
+        if ends == visit.ends and now < visit.due:
+            return 1
+        entries = _tensors(_part(thing, kind, size, ends[0] if ends else size, visit), visit.prefix, kinds)
+    else:
         return None
-    size = SIZES[kind](thing)
-    ends, visit.ends = visit.ends, _ends(thing, kind, size)
-    if ends == visit.ends and now < visit.due:
-        return 1
     seen: Set[int] = set()
     changed = False
     count = 0
-    for name, tensor in _tensors(_part(thing, kind, size, ends[0] if ends else size, visit), visit.prefix, kinds):
+    for name, tensor in entries:
         count += 1
         tracked = census.find(tensor)
         if tracked is not None:
@@ -128,12 +132,15 @@ SIZES: Dict[int, Callable[[Any], int]] = {
 }
 
 
+_BASES = {LIST: list, TUPLE: tuple, DEQUE: collections.deque}
+
+
 def _ends(thing: Any, kind: int, size: int) -> Tuple[int, ...]:
     if not size:
         return (0,)
     if kind == DICT:
         return size, id(next(iter(dict.values(thing)))), id(next(reversed(dict.values(thing))))
-    base: Any = list if kind == LIST else collections.deque
+    base: Any = _BASES[kind]
     return size, id(base.__getitem__(thing, 0)), id(base.__getitem__(thing, -1))
 
 
@@ -146,8 +153,8 @@ def _part(thing: Any, kind: int, size: int, before: int, visit: Visit) -> Iterat
             for key, value in islice(reversed(dict.items(thing)), END + min(max(size - before, 0), MOST_NEW)):
                 yield containers.ITEM, key, value
         return
-    base: Any = list if kind == LIST else collections.deque
-    if size <= WHOLE:
+    base: Any = _BASES[kind]
+    if size <= WHOLE or base is tuple:
         yield from zip_items(range(size), base.__iter__(thing))
         return
     end = END + min(max(size - before, 0), MOST_NEW)
@@ -177,19 +184,37 @@ def _tensors(entries: Iterator[Entry], prefix: str, kinds: Kinds) -> Iterator[Tu
                     yield containers.written(name, inner, label), tensor
 
 
+def _attributes(thing: Any, prefix: str, kinds: Kinds) -> Iterator[Tuple[str, Any]]:
+    """Yield the tensors that are attributes of an object; those of its own that a module keeps elsewhere are not."""
+    if not kinds.may_open(thing):
+        return
+    space = containers.instance_dict(thing) or {}
+    for style, key, value in chain(containers.items(space, containers.ATTRIBUTE), containers.slots(thing)):
+        if TENSOR <= kinds.of(value) < WRAPPER:
+            yield containers.written(prefix, style, key), value
+
+
 def _call(tracked: Tracked, prefix: str, name: str, named: Callable[[Tracked], None]) -> bool:
     """Call a tensor `name`, "" for no longer so, instead of what it was called within the container before."""
     old = tracked.names.split(SEPARATOR) if tracked.names else []
-    stem = prefix + "["
-    names = [one for one in old if not one.startswith(stem)]
+    within = [place for place, one in enumerate(old) if _is_within(one, prefix)]
+    names = [one for place, one in enumerate(old) if place not in within]
     if name:
-        names.append(labels.clip(name))
+        names.insert(within[0] if within else len(names), labels.clip(name))
     joined = SEPARATOR.join(names)
-    if joined == tracked.names or (name and name in old):
+    if joined == tracked.names:
         return False
     tracked.names = joined
     named(tracked)
     return True
+
+
+def _is_within(name: str, prefix: str) -> bool:
+    """Whether a name is that of an entry of a container, or of an attribute of an object itself."""
+    if not name.startswith(prefix):
+        return False
+    rest = name[len(prefix) :].partition(labels.IN_FRAME)[0]
+    return rest.startswith("[") or (rest.startswith(".") and rest[1:].isidentifier())
 
 
 def descend(thing: Any, way: Way, kinds: Kinds) -> Any:

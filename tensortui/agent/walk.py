@@ -261,15 +261,17 @@ class Walk:
             self.direct[tracked.id] = with_name(self.direct.get(tracked.id, ""), name)
 
     def _note_container(self, tensor: Any, root: Root, levels: List[Level]) -> None:
-        """Remember the list, deque or dictionary that the tensor lies in, and the one that a pair is in."""
+        """Remember the list, deque, dictionary or object that the tensor lies in, and the one that a pair is in."""
         revisit, again = self.revisit, root.again
         tracked = self._context.track(tensor)
         if revisit is None or again is None or tracked is None:
             return
         at = levels[-1]
         inside = len(levels) > 2 and at[4] <= SMALL and at[3] in (TUPLE, LIST, DICT)
+        attribute = len(levels) > 1 and levels[-2][3] in (_ROOT, OBJECT, MODULE)
         for prefix, _, _, kind, _, way in levels[-2 if inside else -1 :]:
-            visit = revisit.note(root.where, again, way, prefix) if kind in _LONG and way is not None else None
+            wanted = kind in _LONG or (kind == TUPLE and attribute) or kind in (OBJECT, MODULE)
+            visit = revisit.note(root.where, again, way, prefix) if wanted and way else None
             if visit is not None:
                 visit.hold(tracked.id)
 

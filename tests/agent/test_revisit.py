@@ -25,6 +25,7 @@ class LoudKey:
     def __eq__(self, other): TOUCHED.append("eq"); return self is other
 trainer = Trainer()
 trainer.outputs = [torch.zeros(2)]
+trainer.total, trainer.state = torch.zeros(4), (torch.zeros(5), torch.zeros(6))
 trainer.loud = LoudList([torch.zeros(2)])
 trainer.logs = {LoudKey(): 1, "logs": [torch.zeros(2)]}
 window = collections.deque(torch.zeros(2) for _ in range(20))
@@ -169,3 +170,15 @@ def test_names_of_variables_keep_their_places(known: str, before: str, now: str,
     joined = (one.replace("|", SEPARATOR) for one in (known, before, now, expected))
     *given, wanted = joined
     assert with_variables(*given) == wanted
+
+
+def test_attributes_of_an_object_are_followed_and_a_tuple_that_one_holds(watched: Any) -> None:
+    process, client = watched
+    for _ in range(3):
+        line = "trainer.total = torch.zeros(4); trainer.state = (torch.zeros(5), torch.zeros(6)); old = trainer.total"
+        names = after(process, client, line)
+        assert ["old", "trainer.total"] in names
+        assert [["trainer.state[0]"], ["trainer.state[1]"]] == [one for one in names if "state" in str(one)]
+        flat = [one for each in names for one in each]
+        assert len(flat) == len(set(flat))
+        assert places(names, "trainer.outputs") == [0]
