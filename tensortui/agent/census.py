@@ -77,8 +77,8 @@ def with_variables(known: str, before: str, now: str) -> str:
 
 
 def _without_line(name: str) -> str:
-    variable, frame, where = name.partition(IN_FRAME)
-    return variable + frame + where.rpartition(":")[0]
+    head, colon, line = name.rpartition(":")
+    return head + line.lstrip("0123456789") if colon and IN_FRAME in name else name
 
 
 def is_passing(names: str) -> bool:

@@ -1,5 +1,6 @@
 """What a search for holders found, as chains of words from a root down to the tensor."""
 
+from itertools import islice
 from typing import Any, Dict, List, Set, Tuple
 
 from tensortui.agent import labels
@@ -8,6 +9,7 @@ from tensortui.agent.holders import Node, Search
 from tensortui.agent.links import Link
 
 MOST, LONGEST = 64, 48
+MOST_PATHS, MOST_WAYS = 2_000, 8  # that are looked at in all, and by which one object is come to
 GRADIENT = ".grad"
 UNREACHABLE = "nothing of the program leads there: the garbage collector frees it when it comes by"
 NOT_PYTHON = "%d of its %d references were not found in Python objects: C++ code, or a call that is running"
@@ -25,9 +27,15 @@ def chains_of(search: Search, target: Node, tracked: Tracked, census: Census, mo
     todo: List[Path] = [[]]
     for root in target.roots:
         _add(found, [root])
-    while todo and len(found) + len(ends) < MOST:
+    times: Dict[int, int] = {}  # objects that refer to each other would be gone through in every order
+    left = MOST_PATHS
+    while todo and left and len(found) + len(ends) < MOST:
+        left -= 1
         path = todo.pop(0)
         last = path[-1][0] if path else target
+        times[last.address] = times.get(last.address, 0) + 1
+        if times[last.address] > MOST_WAYS:
+            continue
         for root in last.roots if path else ():
             _add(found, [root, *_steps(path, root[0])])
         if path and last.roots:
@@ -36,7 +44,7 @@ def chains_of(search: Search, target: Node, tracked: Tracked, census: Census, mo
         above = [one for one in holders.get(last.address, ()) if one[0].address not in on]
         if path and not above and not last.plain:
             ends.append(path)
-        if len(path) < LONGEST:
+        if len(path) < LONGEST and len(todo) < MOST_PATHS:
             todo += [[*path, one] for one in above[:MOST]]
     for step in _of_torch(tracked, census):
         _add(found, [step])
@@ -79,8 +87,8 @@ def _of_torch(tracked: Tracked, census: Census) -> List[Step]:
     if tracked.saved_as or tracked.saved:
         found.append(("graph", tracked.saved_as or "saved for backward"))
     if tracked.views:
-        views = [other for other in census.by_id.values() if other.base == tracked.id]
-        for view in views[:2]:
+        views = (other for other in list(census.by_id.values()) if other.base == tracked.id)
+        for view in islice(views, 2):
             name = view.names.partition(SEPARATOR)[0]
             found.append(("base", "base of the view %s" % (name or "without a name")))
     return found

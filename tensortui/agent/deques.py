@@ -28,15 +28,19 @@ def search_deques(heap: Heap, objects: Objects, wanted: Set[int], found: List[Fo
         yield
         if not size:
             continue
-        block = objects.memory.word(address - WORD + FIRST)
+        block, last, left_index, right_index = objects.memory.words(address - WORD + FIRST, 4) or [0] * 4
         for number in range(size // BLOCK + 2):  # what the deque does to them meanwhile is noticed later, or missed
             words = objects.memory.words(block, BLOCK + 2)
             left -= 1
             if not words or left < 0:
                 break
-            for place, word in enumerate(words[1:-1], 1) if not wanted.isdisjoint(words[1:-1]) else ():
+            first = left_index if not number else 0  # what was taken out is still there before and behind
+            used = words[1 + first : 2 + right_index if block == last else -1]
+            for place, word in enumerate(used, 1 + first) if not wanted.isdisjoint(used) else ():
                 if word in wanted:
                     found.append((address - WORD, word, Spot(block + place * WORD, block)))
+            if block == last:
+                break
             block = words[-1]
             if not number % AT_ONCE:
                 yield

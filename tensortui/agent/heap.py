@@ -94,6 +94,7 @@ class Heap:
                 yield APART
                 said = os.pread(file.fd, 8 * count, start // PAGE * 8)[7::8].translate(PRESENT)
                 present = said if len(said) == count else present
+                yield  # what follows allocates
             first = present.find(b"\1")
             while first >= 0:
                 end = present.find(b"\0", first)

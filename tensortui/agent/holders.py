@@ -12,7 +12,7 @@ from tensortui.agent.census import Tracked, Work
 from tensortui.agent.deques import Found, search_deques
 from tensortui.agent.frames import Locals
 from tensortui.agent.guard import Alone
-from tensortui.agent.heap import Heap, Hit
+from tensortui.agent.heap import OFTEN, Heap, Hit
 from tensortui.agent.links import Link, Links, Spot, may_hold, type_label
 from tensortui.agent.memory import Memory
 from tensortui.agent.objects import Objects, Place, pointers_to
@@ -61,7 +61,7 @@ class Search:
         """Prepare; nothing is searched yet."""
         self._memory = memory
         self._objects = Objects(memory)
-        self._links = Links(memory, opened, frames, self._objects.generator_slots)
+        self._links = Links(self._objects, opened, frames)
         self._running = Running(frames)
         self._cpu = time.thread_time()
         self.locals_reason = self._running.reason
@@ -79,6 +79,8 @@ class Search:
         for depth in range(LEVELS):
             yield from self._find_roots([node for node in level if not node.size], target)
             level = [node for node in level if not node.over]
+            if tracked.ref() is None:
+                return None
             if not level and not swept:
                 swept = True
                 level = yield from self._sweep(heap)
@@ -172,6 +174,8 @@ class Search:
             counts[word] += 1
             if counts[word] > MOST_HITS or len(self.nodes) > MOST_NODES:
                 self.cut = True
+                if not counts[word] % OFTEN:
+                    yield
                 continue
             place = Place()
             yield from self._objects.around(address, place)

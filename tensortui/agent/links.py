@@ -10,7 +10,6 @@ from itertools import islice
 from typing import Any, List, NamedTuple, Optional, Tuple
 
 from tensortui.agent import containers, labels
-from tensortui.agent.alive import objects_at
 from tensortui.agent.containers import (
     ATOM_FLAGS,
     DICT_FLAG,
@@ -25,7 +24,8 @@ from tensortui.agent.containers import (
     type_mro,
 )
 from tensortui.agent.frames import Locals, slot_names
-from tensortui.agent.memory import WORD, Memory
+from tensortui.agent.memory import WORD
+from tensortui.agent.objects import Objects
 from tensortui.agent.opened import LAYS_OUT_ANEW, Opened
 
 LONG = 20_000  # entries of a container that are gone through at once
@@ -60,12 +60,13 @@ class Link(NamedTuple):
 class Links:
     """Finds the words for the steps."""
 
-    def __init__(self, memory: Memory, opened: Opened, frames: Locals, generator_slots: Optional[int]) -> None:
+    def __init__(self, objects: Objects, opened: Opened, frames: Locals) -> None:
         """Take what the layout of this interpreter is known by."""
-        self._memory = memory
+        self._memory = objects.memory
+        self._objects = objects
         self._opened = opened
         self._frames = frames
-        self._generator_slots = generator_slots
+        self._generator_slots = objects.generator_slots
 
     def held(self, holder: Any, address: int, spot: Spot) -> Any:
         """Return the object at `address` if `holder` has a reference to it, as its type tells the collector, or None.
@@ -73,8 +74,21 @@ class Links:
         A very long container is not asked for all that it holds: there the word at `spot` says it.
         """
         if self._is_long(holder):
-            return objects_at([address])[0] if self._memory.word(spot.address) == address else None
+            return self._held_in_long(holder, address, spot)
         return next((one for one in self._references(holder) if id(one) == address), None)
+
+    def _held_in_long(self, holder: Any, address: int, spot: Spot) -> Any:
+        """Do so for a long one, by the place of `spot`. What was taken out is still in memory: a word is no proof."""
+        if type_flags(type(holder)) & (LIST_FLAG | TUPLE_FLAG):
+            place = _place(holder, spot)
+            try:
+                one = None if place is None else _base(holder).__getitem__(holder, place)
+            except IndexError:
+                return None
+            return one if one is not None and id(one) == address else None
+        if self._memory.word(spot.address) != address:
+            return None
+        return next(iter(self._objects.alive.take([address], self._objects.kinds)), None)
 
     def _references(self, holder: Any) -> List[Any]:
         """Return what `holder` has references to; with its attributes, where asking for their names moved them."""
@@ -93,7 +107,10 @@ class Links:
         for flag, size in _SIZES:
             if flags & flag:
                 return int(size(holder)) > LONG
-        return is_deque(holder) and collections.deque.__len__(holder) > LONG
+        if is_deque(holder):
+            return collections.deque.__len__(holder) > LONG
+        of = _set_base(holder)
+        return of is not None and int(of.__len__(holder)) > LONG
 
     def owns(self, holder: Any, spot: Spot) -> bool:
         """Whether the buffer of `spot` is that of `holder`, where it is so long that this must be asked."""
@@ -105,7 +122,7 @@ class Links:
             return table == spot.buffer and self._is_value(table, spot.address)
         if flags & LIST_FLAG:
             return self._memory.word(id(holder) + ITEMS) == spot.buffer
-        return is_deque(holder)
+        return is_deque(holder) or _set_base(holder) is not None
 
     def _is_value(self, table: int, address: int) -> bool:
         """Whether a value lies at `address` in the table of a dictionary: the hash of a number looks like a pointer."""
@@ -165,12 +182,13 @@ class Links:
         return Link("key", "[one of %d keys]" % dict.__len__(holder))
 
     def _index(self, holder: Any, held: Any, spot: Spot, flags: int) -> Link:
-        base: Any = list if flags & LIST_FLAG else tuple
+        base = _base(holder)
         size = base.__len__(holder)
-        place = (spot.address - spot.buffer) // WORD if spot.buffer else -1
-        if not 0 <= place < size or base.__getitem__(holder, place) is not held:
-            place = next((at for at, one in enumerate(base.__iter__(holder)) if one is held), -1)
-        if place < 0:
+        place = _place(holder, spot)
+        if place is None or base.__getitem__(holder, place) is not held:
+            some = islice(base.__iter__(holder), LONG)
+            place = next((at for at, one in enumerate(some) if one is held), None)
+        if place is None:
             return Link("object", labels.type_name(type(holder)))
         kind = type(holder)
         for one in type_mro(kind) if base is tuple and kind is not tuple else ():
@@ -200,9 +218,9 @@ class Links:
 
     def _attribute(self, holder: Any, held: Any, flags: int) -> Link:
         kind = type(holder)
-        for one, name in ((set, "set"), (frozenset, "frozenset")):
-            if any(base is one for base in type_mro(kind)):
-                return Link("element", "in a " + name)
+        of = _set_base(holder)
+        if of is not None:
+            return Link("element", "in a " + of.__name__)
         if kind is types.MethodType:
             return Link("attribute", ".__self__")
         if kind is functools.partial:
@@ -283,6 +301,22 @@ def _exception(holder: Any, held: Any) -> Link:
         if vars(BaseException)[name].__get__(holder) is held:
             return Link("traceback", "of %s" % label if name == "__traceback__" else "%s.%s" % (label, name))
     return Link("object", label)
+
+
+def _set_base(holder: Any) -> Any:
+    return next((one for one in type_mro(type(holder)) if one is set or one is frozenset), None)
+
+
+def _base(holder: Any) -> Any:
+    return list if type_flags(type(holder)) & LIST_FLAG else tuple
+
+
+def _place(holder: Any, spot: Spot) -> Optional[int]:
+    """Return the index of the element at `spot` of a list or tuple; None where it is none."""
+    base = _base(holder)
+    start = spot.buffer if base is list else id(holder) + ITEMS + (WORD if sys.version_info >= (3, 14) else 0)  # a hash
+    place, odd = divmod(spot.address - start, WORD)
+    return place if start and not odd and 0 <= place < base.__len__(holder) else None
 
 
 def is_deque(thing: Any) -> bool:

@@ -124,11 +124,11 @@ def _variables(context: Context, base: type, depth: int) -> Generator[Any, None,
     walk.revisit = revisit_of(context.census)
     walk.direct = context.direct
     frames = Frames(walk, kinds, [])
-    yield from frames.name_all(False, depth)
     root = Root(Globals("__main__", kinds), depth=depth)
     root.script = True
     root.where, root.again = "__main__", functools.partial(_global_again, "__main__")
     yield from walk.below(root)
+    yield from frames.name_all(False, depth)
     return frames
 
 
@@ -349,7 +349,7 @@ class Frames:
                 root.spare = library
                 if not library:
                     root.where = thread, at, suffix.rpartition(":")[0]
-                    root.again = functools.partial(self.again, thread, at, suffix)
+                    root.again = functools.partial(_local_again, thread, at, suffix)
                 yield from self._walk.below(root)
         self.whole = self.whole and not self._walk.partial
 
@@ -385,31 +385,32 @@ class Frames:
 
     def _variables(self, thread: int, at: int, suffix: str, modules: bool, start: int) -> Optional[Entries]:
         now = Stillness()
-        frame = self._frame(now, thread, at, suffix)
+        frame = self.find(now, thread, at, suffix)
         if frame is None:
             return None
         entries = [(VARIABLE, name, value) for name, value in self._locals.of(frame, now)]
         chosen = only_modules(entries, self._kinds) if modules else direct_first(entries, self._kinds)
         return iter(chosen[start:])
 
-    def again(self, thread: int, at: int, suffix: str, way: Way, kinds: Kinds) -> Opened:
-        """Return what a way leads to from the local variables of a frame."""
-        now = Stillness()
-        frame = self._frame(now, thread, at, suffix)
-        if frame is None or not way:
-            return None
-        thing = next((value for name, value in self._locals.of(frame, now) if name == way[0][1]), None)
-        thing = descend(thing, way[1:], kinds) if thing is not None else None
-        if thing is None:
-            return None
-        called = suffix.partition(" [")[2][:-1]
-        return thing, frame_suffix(frame.f_code, frame.f_lineno, called)
-
     @staticmethod
-    def _frame(now: Stillness, thread: int, at: int, suffix: str) -> Any:
+    def find(now: Stillness, thread: int, at: int, suffix: str) -> Any:
         """Find the frame again, from the innermost on; None when it, or its function, does not run there by now."""
         frame = find_frame(now.frames.get(thread), at)
         return frame if frame is not None and _where(frame.f_code) in suffix else None
+
+
+def _local_again(thread: int, at: int, suffix: str, way: Way, kinds: Kinds) -> Opened:
+    """Return what a way leads to from the local variables of a frame. It outlives the pass, and so knows none of it."""
+    now = Stillness()
+    frame = Frames.find(now, thread, at, suffix)
+    if frame is None or not way:
+        return None
+    thing = next((value for name, value in frame_locals().of(frame, now) if name == way[0][1]), None)
+    thing = descend(thing, way[1:], kinds) if thing is not None else None
+    if thing is None:
+        return None
+    called = suffix.partition(" [")[2][:-1]
+    return thing, frame_suffix(frame.f_code, frame.f_lineno, called)
 
 
 def _where(code: Any) -> str:

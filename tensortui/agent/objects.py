@@ -67,8 +67,12 @@ class Objects:
     def kind_of(self, address: int) -> Optional[type]:
         """Return the type of an object that is likely to live at `address`; the caller is `Alone`."""
         kind = self.memory.word(address + WORD)
-        found = objects_at([kind])[0] if kind in self._static else next(iter(self.alive.take([kind], self.kinds)), None)
-        return found if isinstance(found, type) else None
+        found: Any = None
+        if kind in self._static:
+            found = objects_at([kind])[0]
+        else:
+            found = next(iter(self.alive.take([kind], self.kinds)), None)
+        return found if found is not None and issubclass(type(found), type) else None
 
     def around(self, address: int, place: Place) -> Work:
         """Fill in `place` for one address."""

@@ -6,17 +6,20 @@ dictionaries that hold tensors; by that way they are found again, without a refe
 
 import collections
 from itertools import chain, islice
-from typing import Any, Callable, Dict, Iterator, Optional, Set, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 from tensortui.agent import containers, labels
-from tensortui.agent.census import SEPARATOR, Census, Tracked, Work
+from tensortui.agent.census import MAX_NAMES, SEPARATOR, Census, Tracked, Work
 from tensortui.agent.containers import DEQUE, DICT, LIST, MODULE, OBJECT, TENSOR, TUPLE, WRAPPER, Entry, Kinds
 from tensortui.agent.guard import Alone, DisturbedError
 
 MOST_VISITS = 100  # containers that are known
 ENTRIES = 1_500  # that are looked at with one sample
 WHOLE = 256  # entries of a container that are looked at each time; of a longer one its end, and a part in turn
-END, MOST_NEW = 32, 1_000  # and those that are new since the last look
+END, MOST_NEW = 32, 400  # and those that are new since the last look
+REACH = 20_000  # entries of a deque from its beginning that are come to: it is gone through from there
+MOST_TENSORS = 600  # in one container, with one sample: well under a millisecond
+EMPTY = 20  # looks without a tensor, after which a container is forgotten
 SMALL = 8  # entries of a container within one of these: a pair, say
 MOST_KEYS = 1_000
 CALM, MOST_CALM = 3, 30.0  # looks without a change, and seconds for which only the ends are looked at then, at most
@@ -78,7 +81,7 @@ class Revisit:
             with Alone():
                 try:
                     looked = _look(visit, census, kinds, named, now)
-                except (DisturbedError, RuntimeError):  # the frame went on, the container was changed
+                except (DisturbedError, RuntimeError, LookupError, StopIteration):  # the frame went on, it was changed
                     looked = 1
             if looked is not None:
                 self._visits[key] = visit
@@ -103,23 +106,30 @@ def _look(visit: Visit, census: Census, kinds: Kinds, named: Callable[[Tracked],
         entries = _tensors(_part(thing, kind, size, ends[0] if ends else size, visit), visit.prefix, kinds)
     else:
         return None
-    seen: Set[int] = set()
-    changed = False
+    calls: Dict[int, List[str]] = {}
+    tensors: Dict[int, Tracked] = {}
     count = 0
-    for name, tensor in entries:
+    for name, tensor in islice(entries, MOST_TENSORS):
         count += 1
         tracked = census.find(tensor)
         if tracked is not None:
-            seen.add(tracked.id)
-            changed |= _call(tracked, visit.prefix, name + suffix, named)
-    if size <= WHOLE:
+            tensors[tracked.id] = tracked
+            calls.setdefault(tracked.id, []).append(labels.clip(name + suffix))
+    changed = False
+    for number, tracked in tensors.items():
+        once = list(dict.fromkeys(calls[number]))  # the end and the part in turn may overlap
+        changed |= _call(tracked, visit.prefix, suffix, once, named)
+    seen = set(tensors)
+    if size <= WHOLE and count < MOST_TENSORS:
         for number in visit.ids - seen:
             gone = census.by_id.get(number)
             if gone is not None:
-                changed |= _call(gone, visit.prefix, "", named)
+                changed |= _call(gone, visit.prefix, suffix, [], named)
     changed |= seen != visit.ids
     visit.ids = seen
     visit.calm = 0 if changed else visit.calm + 1
+    if not seen and visit.calm > EMPTY:
+        return None  # a pass notes it again, should that change
     visit.due = now + (min(2.0 ** (visit.calm - CALM), MOST_CALM) if visit.calm > CALM else 0.0)
     return count + 1
 
@@ -154,14 +164,18 @@ def _part(thing: Any, kind: int, size: int, before: int, visit: Visit) -> Iterat
                 yield containers.ITEM, key, value
         return
     base: Any = _BASES[kind]
-    if size <= WHOLE or base is tuple:
+    if size <= WHOLE:
         yield from zip_items(range(size), base.__iter__(thing))
         return
-    end = END + min(max(size - before, 0), MOST_NEW)
-    yield from zip_items(range(size - 1, size - 1 - end, -1), base.__reversed__(thing))
-    start = visit.cursor if visit.cursor < size else 0
+    end = min(END + min(max(size - before, 0), MOST_NEW), size)
+    start = visit.cursor if visit.cursor < min(size, REACH if kind == DEQUE else size) else 0
     visit.cursor = start + WHOLE
-    middle = islice(base.__iter__(thing), start, start + WHOLE)
+    if kind == DEQUE:
+        yield from zip_items(range(size - 1, size - 1 - end, -1), base.__reversed__(thing))
+        middle = islice(base.__iter__(thing), start, start + WHOLE)
+    else:
+        yield from zip_items(range(size - end, size), iter(base.__getitem__(thing, slice(size - end, size))))
+        middle = iter(base.__getitem__(thing, slice(start, start + WHOLE)))
     yield from zip_items(range(start, min(start + WHOLE, size)), middle)
 
 
@@ -176,7 +190,7 @@ def _tensors(entries: Iterator[Entry], prefix: str, kinds: Kinds) -> Iterator[Tu
         kind = kinds.of(child)
         if TENSOR <= kind < WRAPPER:
             yield containers.written(prefix, style, key), child
-        elif kind in (TUPLE, LIST, DICT):
+        elif kind in (TUPLE, LIST, DICT) and SIZES[kind](child) <= SMALL:
             below = containers.children(child, kind, kinds)
             name = containers.written(prefix, style, key) if below is not None else ""
             for inner, label, tensor in islice(below, SMALL) if below is not None else ():
@@ -194,14 +208,14 @@ def _attributes(thing: Any, prefix: str, kinds: Kinds) -> Iterator[Tuple[str, An
             yield containers.written(prefix, style, key), value
 
 
-def _call(tracked: Tracked, prefix: str, name: str, named: Callable[[Tracked], None]) -> bool:
-    """Call a tensor `name`, "" for no longer so, instead of what it was called within the container before."""
+def _call(tracked: Tracked, prefix: str, suffix: str, names: List[str], named: Callable[[Tracked], None]) -> bool:
+    """Call a tensor by `names`, instead of what it was called within the container before."""
     old = tracked.names.split(SEPARATOR) if tracked.names else []
-    within = [place for place, one in enumerate(old) if _is_within(one, prefix)]
-    names = [one for place, one in enumerate(old) if place not in within]
-    if name:
-        names.insert(within[0] if within else len(names), labels.clip(name))
-    joined = SEPARATOR.join(names)
+    within = [place for place, one in enumerate(old) if _is_within(one, prefix, suffix)]
+    now = [one for place, one in enumerate(old) if place not in within and one not in names]
+    at = within[0] if within else len(now)
+    now[at:at] = names
+    joined = SEPARATOR.join(now[:MAX_NAMES])
     if joined == tracked.names:
         return False
     tracked.names = joined
@@ -209,11 +223,13 @@ def _call(tracked: Tracked, prefix: str, name: str, named: Callable[[Tracked], N
     return True
 
 
-def _is_within(name: str, prefix: str) -> bool:
-    """Whether a name is that of an entry of a container, or of an attribute of an object itself."""
+def _is_within(name: str, prefix: str, suffix: str) -> bool:
+    """Whether a name is that of an entry of a container, or of an attribute of an object itself, in the same frame."""
     if not name.startswith(prefix):
         return False
-    rest = name[len(prefix) :].partition(labels.IN_FRAME)[0]
+    rest, _, where = name[len(prefix) :].partition(labels.IN_FRAME)
+    if where.rpartition(":")[0] != suffix.partition(labels.IN_FRAME)[2].rpartition(":")[0]:
+        return False
     return rest.startswith("[") or (rest.startswith(".") and rest[1:].isidentifier())
 
 

@@ -62,7 +62,8 @@ class Running:
                     self._look(thread, address, called, wanted, found)
                     break
                 except DisturbedError:
-                    yield
+                    pass  # over before the yield: it has the frames of the target in its traceback
+                yield
             yield
 
     def _list(self) -> List[Tuple[int, int, str]]:

@@ -264,7 +264,8 @@ class Sampler:
             context.reasons.append("%s: cut short after %g s of work" % (kind, PASS_LIMIT))
         self._pass_reasons[kind] = list(context.reasons)
         if kind == "names" and context.direct is not None:
-            self._direct = {**self._direct, **context.direct}
+            merged = {**self._direct, **context.direct}
+            self._direct = {number: names for number, names in merged.items() if number in self.census.by_id}
         yield from self._apply(kind, context, started if complete is not False else float("-inf"))
 
     def _apply(self, kind: str, context: Context, complete: float) -> Work:

@@ -186,6 +186,7 @@ class Walk:
             self.hidden.add(child)
             return None
         if self.leaves_known and self.revisit is not None and self.revisit.knows(root.where, _way(above, style, key)):
+            self.visited.add(id(child))  # nor is it to be come to by another name
             return None
         below = containers.children(child, kind, self._kinds)
         if below is None:

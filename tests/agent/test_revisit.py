@@ -182,3 +182,12 @@ def test_attributes_of_an_object_are_followed_and_a_tuple_that_one_holds(watched
         flat = [one for each in names for one in each]
         assert len(flat) == len(set(flat))
         assert places(names, "trainer.outputs") == [0]
+
+
+def test_a_tensor_that_is_twice_in_a_container_keeps_both_names(watched: Any) -> None:
+    process, client = watched
+    after(process, client, "twice = torch.zeros(9); both = [twice, twice]; del twice")
+    assert soon(client, "both[0]")["names"] == ["both[0]", "both[1]"]
+    for _ in range(5):
+        client.until("sample")
+        assert client.named("both[0]")["names"] == ["both[0]", "both[1]"]
