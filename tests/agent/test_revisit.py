@@ -178,7 +178,7 @@ def test_attributes_of_an_object_are_followed_and_a_tuple_that_one_holds(watched
         line = "trainer.total = torch.zeros(4); trainer.state = (torch.zeros(5), torch.zeros(6)); old = trainer.total"
         names = after(process, client, line)
         assert ["old", "trainer.total"] in names
-        assert [["trainer.state[0]"], ["trainer.state[1]"]] == [one for one in names if "state" in str(one)]
+        assert [one for one in names if "state" in str(one)] == [["trainer.state[0]"], ["trainer.state[1]"]]
         flat = [one for each in names for one in each]
         assert len(flat) == len(set(flat))
         assert places(names, "trainer.outputs") == [0]
