@@ -11,6 +11,7 @@ from tensortui.analysis.units import format_bytes, format_many
 
 _SAVED = "saved"
 OUTLIVES = "Use loss.detach() or loss.item() where a result of a step outlives it."
+NAMED_WITHIN = 15.0  # seconds: what is new may have no name for a moment, and more of it while a program starts
 KEEP = "Find what still refers to the old ones; keep numbers, not tensors."
 
 
@@ -18,7 +19,7 @@ def growth(facts: Facts) -> Iterator[Finding]:
     """A group of tensors that grows without going back; those without names of their own are told as one."""
     saved = [grown for grown in facts.grown if grown.kind.category == _SAVED]
     others = [grown for grown in facts.grown if grown.kind.category != _SAVED]
-    nameless = [grown for grown in others if not grown.kind.name]
+    nameless = [grown for grown in others if not grown.kind.name and grown.seconds >= NAMED_WITHIN]
     for grown in others:
         if grown.kind.name:
             yield _finding(facts, safe(grown.kind.name), [grown], KEEP, grown.kind.name)
