@@ -218,8 +218,8 @@ class Search:
         """Return the object that `holder` holds by `down`, and how often, where it does and that is not known yet."""
         if not self._links.owns(holder, down.spot) or is_namespace(holder):
             return None  # what a namespace holds was found among the globals
-        thing = self._links.held(holder, down.held.address, down.spot)
-        return None if thing is None else (thing, self._links.count(holder, down.held.address))
+        thing, count = self._links.held(holder, down.held.address, down.spot)
+        return None if thing is None else (thing, count)
 
     def _enter(self, holder: Any, down: Down, thing: Any, count: int) -> bool:
         """Enter that `holder` holds `thing`, so many times in all; return True."""
@@ -269,7 +269,7 @@ class Search:
     def _learn(self, thing: Any, node: Node) -> None:
         """Find the words for what an object holds of which only the address was known."""
         for place, down in enumerate(node.down):
-            inner = self._links.held(thing, down.held.address, down.spot)
+            inner, _ = self._links.held(thing, down.held.address, down.spot)
             if inner is not None:
                 node.down[place] = down._replace(link=self._links.find(thing, inner, down.spot))
                 if down.held.plain:

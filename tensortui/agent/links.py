@@ -68,17 +68,20 @@ class Links:
         self._frames = frames
         self._generator_slots = objects.generator_slots
 
-    def held(self, holder: Any, address: int, spot: Spot) -> Any:
-        """Return the object at `address` if `holder` has a reference to it, as its type tells the collector, or None.
+    def held(self, holder: Any, address: int, spot: Spot) -> Tuple[Any, int]:
+        """Return the object at `address`, and how many references `holder` has to it; (None, 0) where it has none.
 
-        A very long container is not asked for all that it holds: there the word at `spot` says it.
+        What its type tells the collector is asked once; a very long container, of which one reference is looked at and
+        many may be, is asked for the entry at `spot` alone.
         """
         if self._is_long(holder):
-            return self._held_in_long(holder, address, spot)
-        return next((one for one in self._references(holder) if id(one) == address), None)
+            one = self._held_in_long(holder, address, spot)
+            return one, 0 if one is None else LONG
+        found = [one for one in self._references(holder) if id(one) == address]
+        return (found[0], len(found)) if found else (None, 0)
 
     def _held_in_long(self, holder: Any, address: int, spot: Spot) -> Any:
-        """Do so for a long one, by the place of `spot`. What was taken out is still in memory: a word is no proof."""
+        """Return the object of a long container. What was taken out is still in memory: a word is no proof."""
         if type_flags(type(holder)) & (LIST_FLAG | TUPLE_FLAG):
             place = _place(holder, spot)
             try:
@@ -97,10 +100,6 @@ class Links:
             space = containers.instance_dict(holder)
             found += dict.values(space) if space is not None else ()
         return found
-
-    def count(self, holder: Any, address: int) -> int:
-        """Return how many references `holder` has to the object at `address`; many for a very long container."""
-        return LONG if self._is_long(holder) else sum(id(one) == address for one in self._references(holder))
 
     def _is_long(self, holder: Any) -> bool:
         flags = type_flags(type(holder))

@@ -171,17 +171,20 @@ class Sampler:
     def run_direct(self) -> Work:
         """Name what comes and goes with each step: gradients, and what variables hold now."""
         yield from self._name_new(names.discover_gradients)
-        context = Context(self.torch, self.census, [])
-        context.track = self.census.find  # what was born since belongs to the next sample
+        context = self._of_known()
         yield from names.discover_direct(context)
         if context.direct is not None:
             yield from self._apply_direct(context.direct, context.categories)
 
-    def run_revisit(self) -> Work:
-        """Name what lists, deques and dictionaries were given."""
+    def _of_known(self) -> Context:
+        """Return what a look within a sample works with: what was born since belongs to the next one."""
         context = Context(self.torch, self.census, [])
         context.track = self.census.find
-        yield from names.revisit(context, self.readings.named)
+        return context
+
+    def run_revisit(self) -> Work:
+        """Name what lists, deques and dictionaries were given."""
+        yield from names.revisit(self._of_known(), self.readings.named)
 
     def _apply_direct(self, direct: Dict[int, str], categories: Dict[int, int]) -> Work:
         """Call tensors by the variables that hold them now, and no longer by those that do not."""
@@ -211,8 +214,7 @@ class Sampler:
             self._recent_at = now + spent / (self._budget * RECENT_SHARE)
 
     def _name_new(self, discover: Callable[[Context], Work]) -> Generator[Any, None, float]:
-        context = Context(self.torch, self.census, [])
-        context.track = self.census.find  # what was born since belongs to the next sample
+        context = self._of_known()
         work = discover(context)
         spent = 0.0
         while True:
