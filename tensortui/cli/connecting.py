@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, TypeVar
 
 from tensortui.attach import attach
 from tensortui.errors import TensortuiError
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from tensortui.attach import Endpoint
     from tensortui.sources.live import LiveSource
 
+Answer = TypeVar("Answer")
 RETRY_SECONDS = 3.0
 RETRY_PAUSE = 0.02
 
@@ -53,3 +55,37 @@ async def connect(
                 raise
         await asyncio.sleep(RETRY_PAUSE)
         endpoint = await asyncio.to_thread(attach, endpoint.pid, timeout=timeout, budget=budget)
+
+
+async def visit(
+    endpoint: Endpoint,
+    options: Mapping[str, float],
+    ask: Callable[[LiveSource, Endpoint], Awaitable[Answer]],
+    *,
+    wait: float,
+    late: str,
+    step: Callable[[], str] | None = None,
+) -> Answer:
+    """Return what `ask` finds out from the agent at `endpoint`; an agent that we brought is taken out again.
+
+    Meanwhile it is told how far that is, as `step` says it. After `wait` seconds it is given up, and `late` is said to
+    be so. `options` are those of `attach`, should the agent be leaving just now.
+    """
+    from tensortui.cli.progress import telling
+
+    source, endpoint = await connect(endpoint, interval=None, **options)
+    try:
+        with telling(source, step):
+            return await asyncio.wait_for(ask(source, endpoint), wait)
+    except (TimeoutError, asyncio.TimeoutError):
+        why = source.held()
+        raise TensortuiError(
+            f"{late} within {wait:g} s" + (f": it is {why}." if why else "."),
+            "Give it longer with `--wait S`, or the agent more of its time with `--budget PERCENT`.",
+            kind="timeout",
+        ) from None
+    finally:
+        if endpoint.fresh:
+            await source.detach(if_alone=True)
+        else:
+            await source.close()

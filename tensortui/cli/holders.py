@@ -85,32 +85,18 @@ async def search(
 
     An agent that we brought is taken out again. `options` are those of `attach`, should the agent be leaving just now.
     """
-    import asyncio
+    from tensortui.cli.connecting import visit
 
-    from tensortui.cli.connecting import connect
-    from tensortui.cli.progress import telling
-
-    source, endpoint = await connect(endpoint, interval=None, **options)
     said: list[str] = []
 
     def step() -> str:
         return f"looking for what holds it: {said[-1]}" if said else ""
 
-    try:
-        with telling(source, step):
-            return await asyncio.wait_for(_search(source, endpoint, wanted, limit, said.append), wait)
-    except (TimeoutError, asyncio.TimeoutError):
-        why = source.held()
-        raise TensortuiError(
-            f"The search in process {endpoint.pid} did not end within {wait:g} s" + (f": it is {why}." if why else "."),
-            "Give it longer with `--wait S`, or the agent more of its time with `--budget PERCENT`.",
-            kind="timeout",
-        ) from None
-    finally:
-        if endpoint.fresh:
-            await source.detach(if_alone=True)
-        else:
-            await source.close()
+    async def ask(source: LiveSource, found: Endpoint) -> tuple[Tensor, Holders]:
+        return await _search(source, found, wanted, limit, said.append)
+
+    late = f"The search in process {endpoint.pid} did not end"
+    return await visit(endpoint, options, ask, wait=wait, late=late, step=step)
 
 
 async def _search(

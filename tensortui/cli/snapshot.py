@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from tensortui.cli.configuration import add_config_option, thresholds
 from tensortui.cli.options import add_attach_options, seconds
 from tensortui.cli.target import parse_pid
-from tensortui.errors import TensortuiError
 
 if TYPE_CHECKING:
     from tensortui.attach import Endpoint
@@ -69,27 +68,12 @@ async def read(
 
     `options` are those of `attach`, should the agent be leaving just now.
     """
-    import asyncio
+    from tensortui.cli.connecting import visit
 
-    from tensortui.cli.connecting import connect
-    from tensortui.cli.progress import telling
+    async def ask(source: LiveSource, _: Endpoint) -> tuple[Sample, Graph | None]:
+        return await _read(source, graph=graph)
 
-    source, endpoint = await connect(endpoint, interval=None, **options)
-    try:
-        with telling(source):
-            return await asyncio.wait_for(_read(source, graph=graph), wait)
-    except (TimeoutError, asyncio.TimeoutError):
-        why = source.held()
-        raise TensortuiError(
-            f"Process {endpoint.pid} was not read within {wait:g} s" + (f": it is {why}." if why else "."),
-            "Give it longer with `--wait S`, or the agent more of its time with `--budget PERCENT`.",
-            kind="timeout",
-        ) from None
-    finally:
-        if endpoint.fresh:
-            await source.detach(if_alone=True)
-        else:
-            await source.close()
+    return await visit(endpoint, options, ask, wait=wait, late=f"Process {endpoint.pid} was not read")
 
 
 async def _read(source: LiveSource, *, graph: bool) -> tuple[Sample, Graph | None]:
