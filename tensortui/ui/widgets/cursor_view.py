@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.events import Click, Resize
 from textual.geometry import Region
 from textual.message import Message
 from textual.scroll_view import ScrollView
+from textual.strip import Strip
 
 
 class CursorView(ScrollView, can_focus=True):
@@ -60,3 +66,47 @@ class CursorView(ScrollView, can_focus=True):
     def action_edge(self, at: int) -> None:
         """Move the cursor to the first or last row."""
         self._move_to(0 if at == 0 else self.row_count - 1)
+
+
+class RowView(CursorView):
+    """A cursor view whose lines are pieces of text with the names of styles, as the classes of its components."""
+
+    PREFIX: ClassVar[str]  # of these classes, before `--`
+
+    def __init__(self, *, id: str | None = None) -> None:
+        """Show nothing yet."""
+        super().__init__(id=id)
+        self._styles: dict[str, Style] = {}
+
+    def notify_style_update(self) -> None:
+        """Forget the styles of the old theme."""
+        super().notify_style_update()
+        self._styles.clear()
+
+    def on_resize(self, event: Resize) -> None:
+        """Keep the cursor in sight."""
+        self._keep_in_sight()
+
+    def _style(self, name: str) -> Style:
+        style = self._styles.get(name)
+        if style is None:
+            style = self.get_component_rich_style(f"{self.PREFIX}--{name}", partial=True) if name else Style()
+            self._styles[name] = style
+        return style
+
+    def _strip(self, pieces: list[tuple[str, str]], base: Style, cells: int) -> Strip:
+        strip = Strip([Segment(text, base + self._style(style)) for text, style in pieces if text])
+        return strip.adjust_cell_length(cells, base)
+
+    def action_enter(self) -> None:
+        """Do what Enter does on the row under the cursor."""
+        raise NotImplementedError
+
+    def on_click(self, event: Click) -> None:
+        """The cursor; twice: what Enter does."""
+        at = self._top + event.y - 1
+        if event.y == 0 or at >= self.row_count:
+            return
+        self._move_to(at)
+        if event.chain == 2:
+            self.action_enter()

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import ClassVar
 
-from rich.segment import Segment
-from rich.style import Style
 from textual.binding import Binding, BindingType
-from textual.events import Click, Resize
 from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
@@ -16,13 +13,14 @@ from textual.strip import Strip
 from tensortui.analysis.graph import FOLD, LEAF, LINK, NODE, Behind, Row
 from tensortui.model import CATEGORIES
 from tensortui.ui.glyphs import Glyphs
-from tensortui.ui.widgets.cursor_view import CursorView
+from tensortui.ui.widgets.cursor_view import RowView
 from tensortui.ui.widgets.graph_lines import GraphLines, heading
 
 
-class GraphTree(CursorView):
+class GraphTree(RowView):
     """Shows what is behind some roots. The cursor stays on the same row whatever opens and closes around it."""
 
+    PREFIX = "graph"
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         *(f"graph--{name}" for name in CATEGORIES),
         *(f"graph--{name}" for name in ("header", "cursor", "cursor-blurred", "dim", "bytes", "name", "made", "fold")),
@@ -66,7 +64,7 @@ class GraphTree(CursorView):
         Binding("C", "open_all(False)", "Close all", show=False, id="graph-tree.close-all", tooltip="close everything"),
     ]
 
-    class Highlighted(CursorView.Highlighted):
+    class Highlighted(RowView.Highlighted):
         """The cursor is on another row."""
 
     class Chosen(Message):
@@ -81,7 +79,6 @@ class GraphTree(CursorView):
         self._shut: set[int] = set()
         self._unfolded: set[int] = set()
         self._marked: frozenset[tuple[int, int]] = frozenset()
-        self._styles: dict[str, Style] = {}
         self.cursor = 0
 
     # -- what it shows
@@ -157,22 +154,6 @@ class GraphTree(CursorView):
         """How many rows there are."""
         return len(self._rows)
 
-    def notify_style_update(self) -> None:
-        """Forget the styles of the old theme."""
-        super().notify_style_update()
-        self._styles.clear()
-
-    def on_resize(self, event: Resize) -> None:
-        """Keep the cursor in sight."""
-        self._keep_in_sight()
-
-    def _style(self, name: str) -> Style:
-        style = self._styles.get(name)
-        if style is None:
-            style = self.get_component_rich_style(f"graph--{name}", partial=True) if name else Style()
-            self._styles[name] = style
-        return style
-
     def render_line(self, y: int) -> Strip:
         """Draw one line of the screen."""
         cells, base = self.size.width, self.rich_style
@@ -187,10 +168,6 @@ class GraphTree(CursorView):
         if at == self.cursor:
             base += self._style("cursor" if self.has_focus else "cursor-blurred")
         return self._strip(self._lines.row(row, room, marked), base, cells)
-
-    def _strip(self, pieces: list[tuple[str, str]], base: Style, cells: int) -> Strip:
-        strip = Strip([Segment(text, base + self._style(style)) for text, style in pieces if text])
-        return strip.adjust_cell_length(cells, base)
 
     # -- moving, opening
 
@@ -232,12 +209,3 @@ class GraphTree(CursorView):
         self._shut = set() if opened else set(behind.reach.order)
         self._unfolded = set(behind.tree.folds) if opened else set()
         self._rearrange()
-
-    def on_click(self, event: Click) -> None:
-        """The cursor; twice: open, or go there."""
-        at = self._top + event.y - 1
-        if event.y == 0 or at >= len(self._rows):
-            return
-        self._move_to(at)
-        if event.chain == 2:
-            self.action_enter()

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import ClassVar
 
-from rich.segment import Segment
-from rich.style import Style
 from textual.binding import Binding, BindingType
-from textual.events import Click, Resize
 from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
@@ -17,12 +14,13 @@ from tensortui.analysis.growth import Grown
 from tensortui.model import CATEGORIES
 from tensortui.ui.glyphs import Glyphs
 from tensortui.ui.growth_lines import heading, line, ordered
-from tensortui.ui.widgets.cursor_view import CursorView
+from tensortui.ui.widgets.cursor_view import RowView
 
 
-class GrowthTable(CursorView):
+class GrowthTable(RowView):
     """Shows groups. The cursor stays on the same group whatever comes before it."""
 
+    PREFIX = "growth"
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         *(f"growth--{name}" for name in CATEGORIES),
         *(f"growth--{name}" for name in ("header", "sorted", "cursor", "cursor-blurred", "dim", "bytes", "name")),
@@ -55,7 +53,7 @@ class GrowthTable(CursorView):
         Binding("enter", "enter", "Go to", show=False, id="growth-table.enter", tooltip="go to the youngest tensor"),
     ]
 
-    class Highlighted(CursorView.Highlighted):
+    class Highlighted(RowView.Highlighted):
         """The cursor is on another row."""
 
     class Chosen(Message):
@@ -67,7 +65,6 @@ class GrowthTable(CursorView):
         self._glyphs = glyphs
         self._rows: Sequence[Grown] = ()
         self._told: frozenset[int] = frozenset()
-        self._styles: dict[str, Style] = {}
         self.sort = "bytes"
 
     def show_rows(self, rows: Collection[Grown], told: frozenset[int]) -> None:
@@ -93,23 +90,6 @@ class GrowthTable(CursorView):
         """How many rows there are."""
         return len(self._rows)
 
-    def notify_style_update(self) -> None:
-        """Forget the styles of the old theme."""
-        super().notify_style_update()
-        self._styles.clear()
-
-    def on_resize(self, event: Resize) -> None:
-        """Keep the cursor in sight."""
-        self._keep_in_sight()
-
-    def _style(self, name: str) -> Style:
-        style = self._styles.get(name)
-        if style is None:
-            known = f"growth--{name}" in self.COMPONENT_CLASSES
-            style = self.get_component_rich_style(f"growth--{name}", partial=True) if known else Style()
-            self._styles[name] = style
-        return style
-
     def render_line(self, y: int) -> Strip:
         """Draw one line of the screen."""
         cells, base = self.size.width, self.rich_style
@@ -125,20 +105,7 @@ class GrowthTable(CursorView):
         told = not self._told.isdisjoint(row.tensors)
         return self._strip(line(row, room, self._glyphs, told), base, cells)
 
-    def _strip(self, pieces: list[tuple[str, str]], base: Style, cells: int) -> Strip:
-        strip = Strip([Segment(text, base + self._style(style)) for text, style in pieces if text])
-        return strip.adjust_cell_length(cells, base)
-
     def action_enter(self) -> None:
         """Go to a tensor of the group."""
         if self.row is not None:
             self.post_message(self.Chosen())
-
-    def on_click(self, event: Click) -> None:
-        """The cursor; twice: go there."""
-        at = self._top + event.y - 1
-        if event.y == 0 or at >= len(self._rows):
-            return
-        self._move_to(at)
-        if event.chain == 2:
-            self.action_enter()

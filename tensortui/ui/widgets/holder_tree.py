@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from rich.segment import Segment
-from rich.style import Style
 from textual.binding import Binding, BindingType
-from textual.events import Click, Resize
 from textual.geometry import Size
 from textual.strip import Strip
 
-from tensortui.ui.widgets.cursor_view import CursorView
+from tensortui.ui.widgets.cursor_view import RowView
 from tensortui.ui.widgets.holder_lines import CHAIN, TAIL, Chains, Row
 
 LEAST = 50  # cells that lines are drawn for
 
 
-class HolderTree(CursorView):
+class HolderTree(RowView):
     """Shows chains, root first. The cursor stays on the same row whatever opens and closes around it."""
 
+    PREFIX = "holders"
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         f"holders--{name}" for name in ("header", "cursor", "cursor-blurred", "dim", "name", "warning")
     }
@@ -55,7 +53,7 @@ class HolderTree(CursorView):
         ),
     ]
 
-    class Highlighted(CursorView.Highlighted):
+    class Highlighted(RowView.Highlighted):
         """The cursor is on another row."""
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -64,7 +62,6 @@ class HolderTree(CursorView):
         self._chains: Chains | None = None
         self._rows: list[Row] = []
         self._shut: set[int] = set()
-        self._styles: dict[str, Style] = {}
         self.cursor = 0
 
     def show_chains(self, chains: Chains) -> None:
@@ -97,22 +94,6 @@ class HolderTree(CursorView):
 
     # -- drawing
 
-    def notify_style_update(self) -> None:
-        """Forget the styles of the old theme."""
-        super().notify_style_update()
-        self._styles.clear()
-
-    def on_resize(self, event: Resize) -> None:
-        """Keep the cursor in sight."""
-        self._keep_in_sight()
-
-    def _style(self, name: str) -> Style:
-        style = self._styles.get(name)
-        if style is None:
-            style = self.get_component_rich_style(f"holders--{name}", partial=True) if name else Style()
-            self._styles[name] = style
-        return style
-
     def render_line(self, y: int) -> Strip:
         """Draw one line of the screen."""
         cells, base = self.size.width, self.rich_style
@@ -127,10 +108,6 @@ class HolderTree(CursorView):
         if at == self.cursor:
             base += self._style("cursor" if self.has_focus else "cursor-blurred")
         return self._strip(self._chains.line(self._rows[at], room, self._shut), base, cells)
-
-    def _strip(self, pieces: list[tuple[str, str]], base: Style, cells: int) -> Strip:
-        strip = Strip([Segment(text, base + self._style(style)) for text, style in pieces if text])
-        return strip.adjust_cell_length(cells, base)
 
     # -- opening
 
@@ -159,12 +136,3 @@ class HolderTree(CursorView):
         if self._chains is not None and row is not None:
             self._shut = set() if opened else {each.chain for each in self._rows}
             self._rearrange(None if opened else (CHAIN, row.chain, 0))
-
-    def on_click(self, event: Click) -> None:
-        """The cursor; twice: open or close."""
-        at = self._top + event.y - 1
-        if event.y == 0 or at >= len(self._rows):
-            return
-        self._move_to(at)
-        if event.chain == 2:
-            self.action_enter()
