@@ -9,7 +9,7 @@ from tensortui.agent import containers, labels
 from tensortui.agent.census import SEPARATOR, Context, Tracked, WeakBag, Work
 from tensortui.agent.containers import TENSOR, WRAPPER, Entries, Kinds
 from tensortui.agent.gradients import GradientPointers, RestReader
-from tensortui.agent.guard import QUIET, Alone, Backward, DisturbedError
+from tensortui.agent.guard import QUIET, REST, Alone, Backward, DisturbedError
 from tensortui.agent.rows import IS_LEAF, REQUIRES_GRAD, cell
 from tensortui.agent.walk import Root, Walk
 from tensortui.agent.wrappers import Wrappers
@@ -230,19 +230,24 @@ class Gradients:
         leaves: List[Tracked] = []
         self._recent = recent
         yield
+        if memory.get("ask torch") and not recent:  # whether the target is at rest only two looks in a row can tell
+            QUIET.look()
+            yield REST
+        asked = False
         while todo:
             with Alone() as alone:
                 while todo and not alone.over():
                     some = [one for one in todo[-CHUNK:] if _may_have_one(one)]
                     del todo[-CHUNK:]
-                    self._name(some)
+                    asked |= self._name(some)
                     leaves += some
             yield
         if not recent:
             memory["leaves"] = leaves
+            memory["ask torch"] = asked
         self._context.census.unseen_gradients = (self._unseen, self._unseen_bytes)
 
-    def _name(self, leaves: List[Tracked]) -> None:
+    def _name(self, leaves: List[Tracked]) -> bool:
         unknown: List[Optional[int]] = [None] * len(leaves)
         places = self._pointers.of([one.pyid for one in leaves]) if self._pointers.usable else unknown
         unseen: List[int] = []
@@ -259,6 +264,7 @@ class Gradients:
         if unseen:
             self._unseen += len(unseen)
             self._unseen_bytes += self._pointers.bytes_of(unseen)
+        return None in places
 
     def _at_rest(self, leaf: Tracked) -> Optional[Tracked]:
         tensor = leaf.ref()

@@ -5,7 +5,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from tensortui.model import LIVE, Sample
 from tensortui.sources import LiveSource
 
 PROGRAMS = Path(__file__).parent / "programs"
+PATIENCE = 40.0  # seconds more for what is to be told: a program may get little of a crowded machine
 GROWTH_PARTS = 12  # of the time that a program is followed: growth compares four parts, of whole ones
 
 
@@ -93,8 +94,10 @@ class Case:
 
         self._loop.run_until_complete(take())
 
-    def findings(self, seconds: float, graph_seconds: float = 0.15) -> list[Finding]:
-        """Follow the program for so long, and read its graph again and again; all that is found meanwhile."""
+    def findings(
+        self, seconds: float, graph_seconds: float = 0.15, told: Callable[[list[Finding]], bool] = lambda _: True
+    ) -> list[Finding]:
+        """Follow the program for so long, and until `told`, and read its graph again and again; all that is found."""
 
         async def look() -> list[Finding]:
             source = await self.source()
@@ -112,7 +115,7 @@ class Case:
 
             following = asyncio.create_task(follow())
             end = time.monotonic() + seconds
-            while time.monotonic() < end:
+            while time.monotonic() < end or (not told(found) and time.monotonic() < end + PATIENCE):
                 graph = await source.graph()
                 sample = await source.refresh()
                 found.extend(find(sample, Accounts(sample), graph))
