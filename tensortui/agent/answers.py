@@ -74,6 +74,8 @@ class Answers:
                 "longest_slice": round(self._governor.longest_slice, 6),
             },
         }
+        if sampler is not None and sampler.readings.deepest.told:
+            message["depths"] = sampler.readings.deepest.told
         if not one.process_told:
             one.process_told = True
             message["process"] = describe(None if sampler is None else sampler.torch)

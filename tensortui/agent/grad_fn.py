@@ -1,4 +1,4 @@
-"""The name of the node that made a tensor, told without touching the node.
+"""The name of the node that made a tensor, and how deep its graph is, told without touching the node.
 
 Torch sets `grad_fn` without holding the interpreter lock, as when an operation changes a tensor in place, so reading it
 beside that is a race; and each node that Python has touched gets an object that makes the graph's end deeper. So the
@@ -6,14 +6,19 @@ pointers are followed in memory, by a system call that cannot fault, down to the
 """
 
 import re
-from typing import Any, Dict, Optional, Tuple
+from array import array
+from itertools import chain
+from typing import Any, Dict, List, Optional, Tuple
 
 from tensortui.agent import nodes
 from tensortui.agent.guard import not_alone
-from tensortui.agent.memory import WORD, Memory
+from tensortui.agent.memory import WORD, Memory, is_pointer, pairs
 from tensortui.agent.tensor_impl import POINTERS, routes
 
-HEAD = 5  # words of a node: its virtual table, a pointer to itself, its sequence number, the length of its path
+# Words of a node: its virtual table, its count of references (in older torch a pointer to itself and one to that),
+# its sequence number, the length of its path.
+HEAD = 5
+LONGEST_PATH = 1 << 40  # nodes: no graph is deeper
 LONGEST = 512  # bytes of a mangled name
 PYTHON = "PyNode"  # a node that is written in Python: its name is known to torch alone
 _LENGTH = re.compile(r"\d+")
@@ -28,11 +33,15 @@ class NodeNames:
         self.usable = False
         self._offsets: Tuple[int, ...] = ()  # from the Python object to the C++ tensor, its autograd data, its node
         self._names: Dict[int, str] = {}  # by the address of the virtual table
+        self._path = 0  # word of a node with the length of the longest path below it; 0 where that is not certain
         try:
             self._memory = Memory()
             functions = torch._C._VariableFunctions
             leaf = functions.empty(1, device="cpu", requires_grad=True)
-            self.usable = self._learn(torch, functions.mul(leaf, leaf), functions.neg(leaf))
+            first, second = functions.mul(leaf, leaf), functions.neg(leaf)
+            self.usable = self._learn(torch, first, second)
+            if self.usable:
+                self._path = self._learn_path([first, second, functions.neg(functions.neg(first))], [1, 1, 3])
         except Exception:
             self.usable = False
 
@@ -49,6 +58,39 @@ class NodeNames:
                     return True
         return False
 
+    def _learn_path(self, tensors: List[Any], lengths: List[int]) -> int:
+        """Return the word that holds the length: the sequence number is before it, of nodes that were made in turn."""
+        marks = [self.mark(id(one)) or () for one in tensors]
+        for place in range(3, HEAD + 1):
+            told = [one[place : place + 2] for one in marks]
+            numbers = [one[0] for one in told]
+            if numbers == sorted(set(numbers)) and [one[1:] for one in told] == [(length,) for length in lengths]:
+                return place
+        return 0
+
+    def depths(self, addresses: List[int]) -> List[int]:
+        """Return the length of the longest path behind each of the tensors at `addresses`.
+
+        It is 0 where there is none, and where it cannot be told: a tensor may be gone, its memory another's.
+        """
+        if not self._path:
+            return [0] * len(addresses)
+        found = addresses
+        for offset in self._offsets:
+            found = self._memory.follow(found, offset)
+        known = list({one for one in found if is_pointer(one)})
+        size = self._path + 1
+        words = array("Q", bytes(WORD * size * len(known)))
+        if known and self._memory.read(pairs(known, WORD * size), words) != WORD * len(words):
+            # One of them cannot be read: with those behind it, it would be missing.
+            words = array("Q", chain.from_iterable(self._memory.words(one, size) or [0] * size for one in known))
+        lengths = {}
+        for at, start in zip(known, range(0, len(words), size)):
+            length = words[start + self._path]
+            if length < LONGEST_PATH and self._name_of(words[start]) is not None:
+                lengths[at] = length
+        return [lengths.get(one, 0) for one in found]
+
     def of(self, tensor: Any) -> Optional[str]:
         """Return the class name of the node behind `tensor`, None where there is none; PYTHON for one of Python."""
         at = id(tensor)
@@ -56,7 +98,9 @@ class NodeNames:
             at = self._memory.word(at + offset)
             if not at:
                 return None
-        table = self._memory.word(at)
+        return self._name_of(self._memory.word(at))
+
+    def _name_of(self, table: int) -> Optional[str]:
         name = self._names.get(table)
         if name is None and table:
             name = self._name(table)

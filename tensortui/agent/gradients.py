@@ -6,11 +6,10 @@ memory, by a system call that cannot fault, from a parameter to the Python objec
 no Python object yet can only be had from torch: that is done where the target is at rest.
 """
 
-from array import array
 from typing import Any, List, Optional, Tuple
 
 from tensortui.agent.guard import QUIET, Backward, DisturbedError, Stillness, not_alone
-from tensortui.agent.memory import WORD, Memory, is_pointer, pairs
+from tensortui.agent.memory import WORD, Memory
 from tensortui.agent.tensor_impl import NBYTES, POINTERS, SOUGHT, STORAGE, routes
 
 MOST_BYTES = 1 << 48
@@ -61,7 +60,7 @@ class GradientPointers:
         blank = torch._C._VariableFunctions.empty(1, device="cpu", requires_grad=True)
         found = [id(blank)]
         for offset in self._offsets:
-            found = self._follow(found, offset)
+            found = self._memory.follow(found, offset)
         self._none = found[0]
         return self.of([id(blank)]) == [0]
 
@@ -72,8 +71,8 @@ class GradientPointers:
         """
         found = objects
         for offset in self._offsets:
-            found = self._follow(found, offset)
-        wrapped = self._follow(found, self._slot)
+            found = self._memory.follow(found, offset)
+        wrapped = self._memory.follow(found, self._slot)
         found = [0 if one == self._none else one for one in found]
         # Before torch 2.10 the lowest bit tells that the C++ object keeps the Python object alive.
         return [one & -WORD or (None if inner else 0) for inner, one in zip(found, wrapped)]
@@ -82,20 +81,9 @@ class GradientPointers:
         """Return the bytes of the storages of those tensors' gradients, told without Python objects for them."""
         found = objects
         for offset in (*self._offsets, STORAGE * WORD):
-            found = self._follow(found, offset)
-        sizes = self._follow(list(set(found)), NBYTES * WORD)  # several gradients may lie on one storage
+            found = self._memory.follow(found, offset)
+        sizes = self._memory.follow(list(set(found)), NBYTES * WORD)  # several gradients may lie on one storage
         return sum(one for one in sizes if one < MOST_BYTES)
-
-    def _follow(self, addresses: List[int], offset: int) -> List[int]:
-        """Return the words that lie `offset` behind the addresses, 0 for an address that is none."""
-        likely = [one for one in addresses if is_pointer(one)]
-        buffer = array("Q", bytes(WORD * len(likely)))
-        got = self._memory.read(pairs([one + offset for one in likely], WORD), buffer) if likely else 0
-        if got == WORD * len(likely):
-            words = dict(zip(likely, buffer))
-        else:
-            words = {one: self._memory.word(one + offset) for one in likely}
-        return [words.get(one, 0) for one in addresses]
 
 
 class RestReader:

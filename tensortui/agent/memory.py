@@ -11,7 +11,7 @@ from typing import Any, Iterable, Iterator, List
 from tensortui.agent.guard import ONLY_TRUE
 
 WORD = 8
-LOWEST = 1 << 16  # no object lies below
+LOWEST, HIGHEST = 1 << 16, 1 << 56  # no object lies below the first, or beyond the second
 PROOFS = 2  # what `Memory.unchanged` gives
 
 
@@ -81,10 +81,21 @@ class Memory:
         got = self.read(pairs(range(address, address + WORD * count, WORD), WORD), buffer)
         return buffer.tolist()[: max(got, 0) // WORD]
 
+    def follow(self, addresses: List[int], offset: int) -> List[int]:
+        """Return the words that lie `offset` behind the addresses, 0 for an address that is none."""
+        likely = [one for one in addresses if is_pointer(one)]
+        buffer = array("Q", bytes(WORD * len(likely)))
+        got = self.read(pairs([one + offset for one in likely], WORD), buffer) if likely else 0
+        if got == WORD * len(likely):
+            words = dict(zip(likely, buffer))
+        else:
+            words = {one: self.word(one + offset) for one in likely}
+        return [words.get(one, 0) for one in addresses]
+
 
 def is_pointer(word: int) -> bool:
     """Whether `word` may be the address of a C or C++ object."""
-    return word >= LOWEST and not word % WORD
+    return LOWEST <= word < HIGHEST and not word % WORD
 
 
 def pairs(addresses: Iterable[int], length: int) -> "array[int]":

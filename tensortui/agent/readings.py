@@ -5,6 +5,7 @@ from itertools import islice
 from typing import Any, Deque, Dict, Iterable, Iterator, List, Optional, Tuple
 
 from tensortui.agent.census import SEPARATOR, Census, Tracked, Work
+from tensortui.agent.deepest import Deepest
 from tensortui.agent.guard import Alone
 from tensortui.agent.moved import Moved
 from tensortui.agent.read import BASE_ONLY, CPP_ONLY, Facts, TensorReader, calibrate_references, references
@@ -32,6 +33,7 @@ class Readings:
         size = Size(torch)
         self._reader = census.memory["reader"] = TensorReader(torch, size.of)
         self.moved = Moved(size.pointer, self._read_again)
+        self.deepest = Deepest(self._reader.nodes)
         self._ours = calibrate_references()
         self._rotation: List[int] = []
         self._again: Dict[int, Tracked] = {}  # by number: a base may be named again by each of its views
@@ -81,6 +83,7 @@ class Readings:
             self.apart.pop(dead.id, None)
             self._again.pop(dead.id, None)
             self.moved.forget(dead.id)
+            self.deepest.forget(dead.id)
             self._storages.leave(dead.id, dead.storage)
             self._view_of(dead, None)
             yield
@@ -160,6 +163,7 @@ class Readings:
         with self._reader.guard():
             facts = self._reader.read(tensor)
         self.moved.note(tracked.id, tracked.pyid, facts)
+        self.deepest.note(tracked.id, tracked.pyid, facts.grad_fn is not None)
         del tensor
         base, facts.base = facts.base, None
         self._view_of(tracked, None if base is None else self._census.track(base))

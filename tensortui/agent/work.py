@@ -194,6 +194,7 @@ class Workshop:
         yield from sampler.await_backward()
         began = time.monotonic()
         yield from sampler.take_newest()
+        yield from sampler.readings.deepest.look()
         born = sampler.census.last > last
         yield from sampler.run_direct()
         yield from sampler.run_revisit()

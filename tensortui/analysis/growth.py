@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from tensortui.analysis.changes import unlike
+from tensortui.analysis.deepening import Deepening, Deeper, Depth
 from tensortui.analysis.kinds import Kind, alike, kind_of
 from tensortui.analysis.steps import StepClock
 from tensortui.analysis.windows import Amount, Window
@@ -40,6 +41,7 @@ class Grown:
     start: Amount  # the least there was at the beginning of the window
     now: Amount
     steady: bool  # there is more in each part of the time than in the one before
+    once: bool  # there is more in one part than in the one before, and never else
     trend: tuple[int, ...]  # over the window: bytes, or tensors where the bytes stay
     shapes: int  # how many shapes its tensors have
 
@@ -73,8 +75,10 @@ class Comparison:
     patience: float  # seconds after which there is something to say
     rows: tuple[Grown, ...] | None = None
     others: int = 0  # groups that grew too, the smaller ones
+    once: int = 0  # groups that rose once, as the first step of a program does, and are no rows
     changed: int = 0  # groups of which something came or went
     steps_per_second: float | None = None
+    deepest: Depth | None = None  # graph of the newest sample
 
 
 _UNKNOWN = Amount(-1, -1)
@@ -106,6 +110,7 @@ class Growth:
         self._kinds: dict[int, Kind] = {}  # of tensors that have come or changed
         self._groups: dict[Kind, _Group] = {}  # those of which something came or went
         self._whole = Window(0.0, seconds)
+        self._deepening = Deepening(0.0, seconds)
         self._marked: Window | None = None
         self._clock = StepClock()
         self._rows: list[Grown] | None = None  # what grew in the whole window, once it was asked for
@@ -132,6 +137,8 @@ class Growth:
             return  # what gets its name with the next sample would be taken for new
         if self._seq is None:
             self._whole = Window(sample.taken_at, self._seconds)
+            self._deepening = Deepening(sample.taken_at, self._seconds)
+            self._deepening.update(sample)
             self._clock.look(sample, sample.taken_at)
             self._seq, self._tensors = sample.seq, sample.tensors
             return
@@ -152,6 +159,7 @@ class Growth:
         for kind, size in before.items():
             for window in windows:
                 window.note(kind, size, self._groups[kind].size)
+        self._deepening.update(sample)
         self._clock.look(sample, self._whole.now)
         self._seq, self._tensors = sample.seq, sample.tensors
 
@@ -215,22 +223,28 @@ class Growth:
             if row.steady and row.count - row.count_before >= least and row.now.tensors - row.start.tensors >= least
         ]
 
+    def deeper(self) -> list[Deeper]:
+        """The graphs that become deeper, the deepest first."""
+        return self._deepening.deeper(self._clock)
+
     def since_start(self) -> Comparison:
-        """What grew since the source was first looked at."""
+        """What grew since the source was first looked at, and more than once."""
         if self._rows is None:
             self._rows = self._judge(self._whole)
-        return self._compare(self._whole, self._rows)
+        rows = [row for row in self._rows if not row.once]
+        return self._compare(self._whole, rows, len(self._rows) - len(rows))
 
     def since_mark(self) -> Comparison | None:
         """What grew since the mark; None where there is none."""
         return None if self._marked is None else self._compare(self._marked, self._judge(self._marked))
 
-    def _compare(self, window: Window, rows: list[Grown]) -> Comparison:
+    def _compare(self, window: Window, rows: list[Grown], once: int = 0) -> Comparison:
         told = tuple(rows[:MOST_ROWS]) if window.size else None
         rate = self._clock.per_second
         return Comparison(
-            window.begun, window.now, window.patience, told, len(rows[MOST_ROWS:]), len(window.series), rate
-        )
+            window.begun, window.now, window.patience, told, len(rows[MOST_ROWS:]), once, len(window.series), rate,
+            self._deepening.deepest(),
+        )  # fmt: skip
 
     def _judge(self, window: Window) -> list[Grown]:
         """All that is more at the end of a window: what rises all the time first, then the most bytes a second.
@@ -264,6 +278,8 @@ class Growth:
         groups = [self._groups[one] for one in kinds]
         newest = sorted(chain.from_iterable(group.newest for group in groups))[-NEWEST:]
         now = Amount(sum(group.count for group in groups), sum(group.bytes for group in groups))
+        if now.tensors <= rise.start.tensors and now.bytes <= rise.start.bytes:
+            return None  # it has gone back by now
         before, after, seconds = rise.before, rise.after, window.compared
         return Grown(
             kind,
@@ -277,6 +293,7 @@ class Growth:
             rise.start,
             now,
             rise.steady,
+            rise.once,
             rise.trend,
             len(kinds),
         )

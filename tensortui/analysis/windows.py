@@ -33,6 +33,7 @@ class Rise(NamedTuple):
     before: Amount
     after: Amount
     steady: bool  # there was more in each part than in the one before
+    once: bool  # there was more in one part than in the one before, and never else
     trend: tuple[int, ...]  # the least of each part of the window: bytes, or tensors where the bytes stay
 
 
@@ -153,8 +154,9 @@ class Window:
         if after.tensors <= before.tensors and after.bytes <= before.bytes:
             return None
         steady = all(two.tensors > one.tensors for one, two in pairwise(least))
+        once = sum(two.tensors > one.tensors or two.bytes > one.bytes for one, two in pairwise(least)) < 2
         trend = counts if after.bytes == before.bytes else sizes
-        return Rise(Amount(counts[0], sizes[0]), before, after, steady, tuple(trend))
+        return Rise(Amount(counts[0], sizes[0]), before, after, steady, once, tuple(trend))
 
 
 def _least(values: list[int], size: int) -> Iterator[int]:

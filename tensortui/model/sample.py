@@ -228,7 +228,8 @@ class Sample:
     """The state of one process at `taken_at` (seconds since the epoch, UTC); `seq` counts up within one source.
 
     `phase` is "waiting" (torch is not imported yet), "scanning" (the first scan is under way; `progress` 0..1) or
-    "live". `tensors` and `storages` map ids to records; ids are never reused within one source.
+    "live". `tensors` and `storages` map ids to records; ids are never reused within one source. `depths` are the nodes
+    of the longest path in the graph behind a tensor, for a few of those with the longest.
     """
 
     seq: int
@@ -241,6 +242,7 @@ class Sample:
     storages: Mapping[int, Storage] = field(default_factory=lambda: MappingProxyType({}))
     tensors: Mapping[int, Tensor] = field(default_factory=lambda: MappingProxyType({}))
     change: Change = Change()
+    depths: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,7 +107,14 @@ def sample(
         storages,
         tensors,
         change,
+        _depths(header.get("depths"), tensors),
     )
+
+
+def _depths(value: Any, tensors: Mapping[int, Tensor]) -> Mapping[int, int]:
+    pairs = [one for one in value[:MAX_LIST] if isinstance(one, list)] if isinstance(value, list) else []
+    found = {one[0]: one[1] for one in pairs if len(one) == 2 and all(integer(part) is not None for part in one)}
+    return MappingProxyType({number: depth for number, depth in found.items() if number in tensors and depth > 0})
 
 
 def _coverage(value: dict[str, Any]) -> Coverage:

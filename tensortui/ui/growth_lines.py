@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import NamedTuple
 
+from tensortui.analysis.deepening import Depth
 from tensortui.analysis.findings import Finding
 from tensortui.analysis.growth import Comparison, Grown
 from tensortui.analysis.text import shorten
@@ -138,8 +139,20 @@ def head(comparison: Comparison, marked: bool, clock_text: str, glyphs: Glyphs) 
         left.append([(words, "")])
         if count:
             left.append([(f"{_more(sum(map(more_tensors, rows)), 9)} tensors", ""), (f"  {_more_bytes(more)}", "")])
+        if comparison.once:
+            left.append([(f"{comparison.once} rose once", "$dim")])
         left.append([(f"of {comparison.changed} in which tensors came and went", "$dim")])
     return left
+
+
+def deepest_pieces(depth: Depth, glyphs: Glyphs) -> list[Piece]:
+    """How long the longest path in any graph is, and behind what."""
+    more = depth.now - depth.start
+    name = show(depth.name or "a tensor without a name", glyphs)
+    pieces: list[Piece] = [(f"{depth.now:,}", "bold"), (f" in a row behind {name}", "")]
+    if more > 0:
+        pieces.append((f", {more:+,}", "$warning"))
+    return [*pieces, ("   ", "")]
 
 
 def steps_piece(comparison: Comparison) -> list[Piece]:

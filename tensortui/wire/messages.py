@@ -6,7 +6,8 @@ Server (agent) to client:
     rows     {table, n, values: {column: [new dictionary entries]}} + payload: n * len(columns) int64, row-major
     gone     {table, n} + payload: n int64 ids
     reset    the dictionaries and both tables start anew (the agent compacts them when they grow too long)
-    sample   closes a batch of rows/gone/reset: {seq, taken_at, phase, progress, coverage, cost, process?, request?}
+    sample   closes a batch of rows/gone/reset: {seq, taken_at, phase, progress, coverage, cost, process?, request?,
+             depths?: [[tensor, nodes of the longest path in the graph behind it]...], of a few with the longest}
     graph    {request, roots, nodes: [[id, name, [next...], leaf|null, [[name, tensor|null, version_saved|null,
              version|null, stale, hook, unpacked by?]...], more of it?]...], more, cut, reasons?: why it is not whole}
              in chunks; `more` false on the last. More of a node: {function?: module and class of a Function written in

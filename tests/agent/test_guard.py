@@ -116,7 +116,7 @@ def work():
 thread = threading.Thread(target=work)
 thread.start()
 quiet = Quiet()
-for used in (0.0, 0.0006, 0.005):
+for used in (0.0, 0.0004, 0.005):
     quiet.look()
     time.sleep(0.03)
     quiet.look()

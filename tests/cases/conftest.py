@@ -95,7 +95,7 @@ class Case:
         self._loop.run_until_complete(take())
 
     def findings(
-        self, seconds: float, graph_seconds: float = 0.15, told: Callable[[list[Finding]], bool] = lambda _: True
+        self, seconds: float, graph_seconds: float = 0.15, told: Callable[[list[Finding]], object] = lambda _: True
     ) -> list[Finding]:
         """Follow the program for so long, and until `told`, and read its graph again and again; all that is found."""
 

@@ -76,3 +76,15 @@ def test_the_demo_is_told_what_it_shows_and_nothing_else(program, seconds, told)
     found = program.findings(seconds, told=lambda found: heard(found) == set(told))
     assert [one for one, matched in matches(found).items() if not matched] == []
     assert heard(found) == set(told)
+
+
+@pytest.mark.parametrize("program", [(PROGRAMS / "running_loss.py", [])], indirect=True, ids=["running-loss"])
+def test_a_sum_that_keeps_each_graph_is_told_though_it_holds_next_to_nothing(program):
+    grows = ("warning", "growth", "the graph behind total @ main() running_loss.py grows: ")
+
+    def heard(found):
+        return [one for one in complaints(found) if one[:2] == grows[:2] and one[2].startswith(grows[2])]
+
+    found = program.findings(6.0, told=heard)
+    assert heard(found)
+    assert [one for one in complaints(found) if "total" not in one[2]] == []

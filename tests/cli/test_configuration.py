@@ -27,6 +27,7 @@ expanded_factor = 4
 kept_steps = 10
 deep_nodes = 500
 grown_count = 20
+deepened_nodes = 200
 per_kind = 5
 """
 
@@ -38,7 +39,7 @@ def file(tmp_path: Path) -> Path:
 
 def test_every_threshold_can_be_set(file: Path) -> None:
     file.write_text(ALL)
-    assert thresholds(file) == Thresholds(8 << 20, 0.25, 1_000_000, 4, 10, 500, 20, 5)
+    assert thresholds(file) == Thresholds(8 << 20, 0.25, 1_000_000, 4, 10, 500, 20, 200, 5)
     assert [each.name for each in fields(Thresholds) if each.name not in ALL] == []
     file.write_text("findings.kept_steps = 7")
     assert thresholds(file) == replace(Thresholds(), kept_steps=7)

@@ -1,4 +1,4 @@
-"""A program that leaks, as the samples of it come: a list that grows, a cache that is filled, what comes and goes."""
+"""A program that leaks, as the samples of it come: a list and a graph that grow, what is filled, comes and goes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ui_data import Played, after, tensor, training
 from tensortui.model import Graph, GraphNode, Sample, Storage, Tensor
 from tensortui.ui.screens.growth import GrowthScreen
 
-OUTPUTS, CACHE, LENGTHS, PASSING = 1000, 2000, 3000, 4000  # where the ids of each begin
+OUTPUTS, CACHE, LENGTHS, PASSING, TOTAL = 1000, 2000, 3000, 4000, 5000  # where the ids of each begin
 
 
 def _storage(one: Tensor) -> Storage:
@@ -20,7 +20,10 @@ def _storage(one: Tensor) -> Storage:
 
 
 def leaking(seconds: int, first: Sample | None = None) -> Iterator[Sample]:
-    """A sample a second, with two steps: `trainer.outputs` keeps one tensor, `lengths` two small ones of some shape."""
+    """A sample a second, with two steps: `trainer.outputs` keeps one tensor, `lengths` two small ones of some shape.
+
+    `total` is a sum over all steps.
+    """
     sample = first or training()
     yield sample
     parameters = [one.id for one in sample.tensors.values() if one.category == "parameter"]
@@ -31,14 +34,16 @@ def leaking(seconds: int, first: Sample | None = None) -> Iterator[Sample]:
             ),
             tensor(PASSING + second, PASSING + second, [f"hidden @ step() train.py:{second}"], (512, 512)),
         ]
-        if second < 10:
-            name = f"model.layers.{second}.cache"
+        new.append(tensor(TOTAL + second, TOTAL + second, ["total"], (), grad_fn="AddBackward0"))
+        if second < 10 or second == 25:
+            name = f"model.layers.{second}.cache" if second > 4 else f"masks[{second}]"
             new.append(tensor(CACHE + second, CACHE + second, [name], (256, 128), category="buffer"))
         for at in (2 * second, 2 * second + 1):
             new.append(tensor(LENGTHS + at, LENGTHS + at, [f"lengths[{at}]"], (at * 7 % 11 + 1,), "int64"))
         stepped = [replace(sample.tensors[tid], version=12 + 2 * second) for tid in parameters]
-        gone = [PASSING + second - 1] if second > 1 else []
+        gone = [PASSING + second - 1, TOTAL + second - 1] if second > 1 else []
         sample = after(sample, new=new, gone=gone, changed=stepped, storages=map(_storage, new))
+        sample = replace(sample, depths={TOTAL + second: 40 + 4 * second})
         yield sample
 
 

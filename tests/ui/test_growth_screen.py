@@ -60,8 +60,9 @@ async def test_a_leak_comes_first_and_says_all_that_is_known_of_it() -> None:
         assert "lengths[*]" in lines[2] and "11 shapes" in lines[2] and "▲!" in lines[2]
         assert "model.layers.*.cache" in lines[3] and "▲!" not in lines[3]
         head = " ".join(text_of(it, "#head").split())
-        assert head.startswith("since the viewer attached, 40 s 3 groups grew +129 tensors +1.28 MiB of ")
+        assert head.startswith("since the viewer attached, 40 s 3 groups grew +126 tensors +931.78 KiB 1 rose once of ")
         assert head.endswith(" in which tensors came and went 2 steps/s")
+        assert text_of(it, "#nodes").startswith(" graph nodes  200 in a row behind total, +156   r counts them")
         told = text_of(it, "#detail")
         assert told.startswith("trainer.outputs[*]  (16, 64) f32 cuda:0  · other   held by trainer.outputs\n")
         assert "now      40 tensors, 160.00 KiB   at first 0 tensors, 0 B" in told
@@ -183,7 +184,7 @@ async def test_the_nodes_of_the_graphs_are_counted_when_asked_for() -> None:
     async with driven(source=source) as it:
         await it.until(lambda: it.app.feed is not None and it.app.feed.judged is not None)
         await it.press("7")
-        assert text_of(it, "#nodes").strip() == "graph nodes  samples do not tell of them: r counts them"
+        assert text_of(it, "#nodes").strip() == "graph nodes  r counts them"
         await it.press("r")
         await it.until(lambda: "100 at 09:20:00 UTC   r counts them again" in text_of(it, "#nodes"))
         it.clock.now += 60

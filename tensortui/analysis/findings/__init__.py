@@ -19,6 +19,7 @@ from tensortui.model import Graph, Sample
 
 RULES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     growing.growth,
+    growing.deepening,
     memory.retained,
     parameters.overlap,
     memory.freed,
@@ -59,7 +60,8 @@ def in_sample(
 ) -> list[Finding]:
     """What is found without a graph, in no order."""
     grown = growth.grown(thresholds.grown_count) if growth is not None else ()
-    return list(_look(RULES, Facts(sample, accounts, thresholds, grown)))
+    deeper = growth.deeper() if growth is not None else ()
+    return list(_look(RULES, Facts(sample, accounts, thresholds, grown, deeper)))
 
 
 def in_graph(graph: Graph, sample: Sample, accounts: Accounts, thresholds: Thresholds) -> list[Finding]:

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from tensortui.analysis.accounting import Accounts
+from tensortui.analysis.deepening import Deeper
 from tensortui.analysis.findings.thresholds import Thresholds
 from tensortui.analysis.graph import Reach, Saves
 from tensortui.analysis.graph.completing import complete
@@ -54,6 +55,7 @@ class Facts:
     accounts: Accounts
     thresholds: Thresholds
     grown: Sequence[Grown] = ()
+    deeper: Sequence[Deeper] = ()
 
 
 @dataclass(frozen=True)

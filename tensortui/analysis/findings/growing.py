@@ -7,11 +7,13 @@ from collections.abc import Iterator, Sequence
 from tensortui.analysis.findings.finding import Facts, Finding
 from tensortui.analysis.growth import Grown
 from tensortui.analysis.text import safe
-from tensortui.analysis.units import format_bytes, format_many
+from tensortui.analysis.units import format_bytes, format_count, format_many
 
 _SAVED = "saved"
 OUTLIVES = "Use loss.detach() or loss.item() where a result of a step outlives it."
 NAMED_WITHIN = 15.0  # seconds: what is new may have no name for a moment, and more of it while a program starts
+CARRIED = "detach() what is carried from one step to the next, or keep loss.item(): it drags all steps before along."
+UNROLLED = "Fine within one long sequence; what is carried from step to step without detach() grows like this for ever."
 KEEP = "Find what still refers to the old ones; keep numbers, not tensors."
 
 
@@ -31,13 +33,38 @@ def growth(facts: Facts) -> Iterator[Finding]:
         yield _finding(facts, what, nameless, KEEP, "")
 
 
+def deepening(facts: Facts) -> Iterator[Finding]:
+    """Graphs that become deeper with each step, as one: what is carried on may be several tensors."""
+    least = facts.thresholds.deepened_nodes
+    deeper = [
+        one for one in facts.deeper if one.after - one.before >= least and one.depth.now - one.depth.start >= least
+    ]
+    if not deeper:
+        return
+    first = deeper[0]
+    trains = any(tensor.category in ("optimizer", "gradient") for tensor in facts.sample.tensors.values())
+    lasting = (first.steps or 0) >= facts.thresholds.kept_steps if trains else first.seconds >= NAMED_WITHIN
+    names = [safe(one.depth.name) or "a tensor without a name" for one in deeper]
+    others = f" and {format_many(len(deeper) - 1, 'other')}" if len(deeper) > 1 else ""
+    more = first.after - first.before
+    rate = format_many(more, "node") + _pace(more, "node", first.seconds, first.steps)
+    yield Finding(
+        "growth",
+        "warning" if lasting else "note",
+        f"the graph behind {names[0]}{others} grows: {rate}, {format_count(first.depth.now)} in a row now",
+        tuple(one.depth.tensor for one in deeper),
+        (),
+        {"behind": names[:10], "nodes": more, "depth": first.depth.now, "seconds": first.seconds, "steps": first.steps},
+        CARRIED if lasting else UNROLLED,
+        about=("depth",),
+    )
+
+
 def _finding(facts: Facts, what: str, groups: Sequence[Grown], advice: str, about: str) -> Finding:
     count = sum(grown.count - grown.count_before for grown in groups)
     size = sum(grown.bytes - grown.bytes_before for grown in groups)
     seconds, steps = groups[0].seconds, groups[0].steps
-    rate = f"{format_many(count, 'tensor')}, {format_bytes(size)} more in {seconds:.0f} s"
-    if steps:
-        rate += f" and {format_many(steps, 'step')} ({count / steps:.3g} tensors a step)"
+    rate = f"{format_many(count, 'tensor')}, {format_bytes(size)}{_pace(count, 'tensor', seconds, steps)}"
     tensors = [number for grown in groups for number in grown.tensors if number in facts.sample.tensors]
     return Finding(
         "growth",
@@ -57,3 +84,11 @@ def _finding(facts: Facts, what: str, groups: Sequence[Grown], advice: str, abou
         size,
         about=(about,),
     )
+
+
+def _pace(more: int, noun: str, seconds: float, steps: int | None) -> str:
+    said = f" more in {seconds:.0f} s"
+    if steps:
+        rate = f"{more / steps:.3g}"
+        said += f" and {format_many(steps, 'step')} ({rate} {noun if rate == '1' else noun + 's'} a step)"
+    return said

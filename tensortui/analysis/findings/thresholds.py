@@ -39,6 +39,9 @@ class Thresholds:
     grown_count: int = _limit(
         8, COUNT, "growth: so many tensors of a group more over all the time compared; fewer may come and go by chance"
     )
+    deepened_nodes: int = _limit(
+        64, COUNT, "growth: so many nodes more, one behind the other, over all the time compared"
+    )
     per_kind: int = _limit(
         50, COUNT, "all: of each kind so many are told one by one, the gravest and largest, the others as one"
     )

@@ -20,7 +20,7 @@ from tensortui.analysis.units import format_age, format_many
 from tensortui.model import LIVE, Tensor
 from tensortui.ui.feed import Feed
 from tensortui.ui.glyphs import Glyphs
-from tensortui.ui.growth_lines import SORTS, detail, head, steps_piece
+from tensortui.ui.growth_lines import SORTS, deepest_pieces, detail, head, steps_piece
 from tensortui.ui.lines import show
 from tensortui.ui.markup import Piece, content, spread
 from tensortui.ui.node_count import Count, NodeCount
@@ -191,14 +191,16 @@ class GrowthScreen(Screen[int | None]):
         return content([(f"{title}\n\n", "bold $strong"), (more, "")])
 
     def _nodes_pieces(self) -> list[Piece]:
-        nodes = self._count
+        nodes, found = self._count, self.comparison
         pieces: list[Piece] = [(" graph nodes  ", "$dim")]
+        if found is not None and found.deepest is not None:
+            pieces += deepest_pieces(found.deepest, self._glyphs)
         if nodes.busy:
             return [*pieces, ("counting them", "")]
         if nodes.problem:
             return [*pieces, (f"not counted: {show(nodes.problem, self._glyphs)}", "$warning")]
         if nodes.first is None or nodes.last is None:
-            return [*pieces, ("samples do not tell of them: ", "$dim"), ("r", "bold"), (" counts them", "$dim")]
+            return [*pieces, ("r", "bold"), (" counts them", "$dim")]
         pieces.append((f"{_count_text(nodes.first)}", ""))
         if nodes.last is nodes.first:
             return [*pieces, ("   r counts them again", "$dim")]
