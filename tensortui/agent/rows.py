@@ -15,6 +15,9 @@ from tensortui.wire.messages import COLUMNS, NONE
 
 Row = Tuple[int, ...]
 CHUNK = 400  # rows a frame: encoding one takes well under a slice
+MOST_ENTRIES = 2_000  # of the dictionaries in one frame,
+MOST_TEXT = 32 << 10  # and about how many characters
+DIGITS = 6  # of a number among them
 GONE_LIMIT = 200_000
 INT64 = 1 << 63
 CELL = struct.Struct("q")
@@ -26,6 +29,13 @@ def number(value: Any) -> int:
     if value is None:
         return NONE
     return int(value) if -INT64 < value < INT64 else NONE
+
+
+def length(value: Any) -> int:
+    """Return about how many characters an entry of a dictionary has on the wire."""
+    if type(value) is str:
+        return len(value)
+    return sum(len(one) if type(one) is str else DIGITS for one in value)
 
 
 def cell(row: bytes, place: int) -> int:
@@ -205,24 +215,49 @@ class Batch:
         self._gone = gone
         self._told = told
         self._at = 0
+        self._payload = b""  # the rows that are next,
+        self._tops: List[int] = []  # and how much of each dictionary they need
 
     def next_frame(self) -> bytes:
-        """Return the next frame, b"" when there is no more."""
+        """Return the next frame, b"" when there is no more.
+
+        The entries travel in order, so those that no row uses any more do too. Where there are many, frames without
+        rows go ahead with them.
+        """
         if self._gone:
             chunk, self._gone = self._gone[:8192], self._gone[8192:]
             return encode({"t": "gone", "table": self._name, "n": len(chunk)}, array("q", chunk).tobytes())
         rows = self._rows[self._at : self._at + CHUNK]
         if not rows:
             return b""
+        if not self._payload:
+            self._payload = b"".join(rows)
+            cells = array("q", self._payload)
+            self._tops = [max(cells[place :: len(self._columns)]) + 1 for place in range(len(self._columns))]
+        values, whole = self._entries()
+        if not whole:
+            return encode({"t": "rows", "table": self._name, "n": 0, "values": values})
+        payload, self._payload = self._payload, b""
         self._at += len(rows)
-        payload = b"".join(rows)
-        cells = array("q", payload)
-        values = {}
+        return encode({"t": "rows", "table": self._name, "n": len(rows), "values": values}, payload)
+
+    def _entries(self) -> Tuple[Dict[str, List[Any]], bool]:
+        """Return what is to be told next of the dictionaries, and whether that is all that the next rows need."""
+        values: Dict[str, List[Any]] = {}
+        entries, text = MOST_ENTRIES, MOST_TEXT
         for place, ((column, _), dictionary) in enumerate(zip(self._columns, self._dictionaries)):
-            if dictionary is not None:
-                top = max(cells[place :: len(self._columns)]) + 1
-                if top > self._told[place]:
-                    values[column] = dictionary.entries[self._told[place] : top]
-                    self._told[place] = top
-        header = {"t": "rows", "table": self._name, "n": len(rows), "values": values}
-        return encode(header, payload)
+            told, top = self._told[place], self._tops[place]
+            if dictionary is None or told >= top:
+                continue
+            if entries <= 0 or text <= 0:
+                return values, False
+            end = told
+            while end < top and entries > 0 and text > 0:
+                text -= length(dictionary.entries[end])
+                entries -= 1
+                end += 1
+            values[column] = dictionary.entries[told:end]
+            self._told[place] = end
+            if end < top:
+                return values, False
+        return values, True

@@ -3,7 +3,8 @@
 Server (agent) to client:
     welcome  first answer: protocol chosen, agent version, pid (the target's own), process {...}, budget
     error    {kind, cause, next_step}; the connection closes after it
-    rows     {table, n, values: {column: [new dictionary entries]}} + payload: n * len(columns) int64, row-major
+    rows     {table, n, values: {column: [new dictionary entries]}} + payload: n * len(columns) int64, row-major.
+             Entries go ahead in frames of their own, with n 0, where the rows need many
     gone     {table, n} + payload: n int64 ids
     reset    the dictionaries and both tables start anew (the agent compacts them when they grow too long)
     sample   closes a batch of rows/gone/reset: {seq, taken_at, phase, progress, coverage, cost, process?, request?,

@@ -7,10 +7,12 @@ from array import array
 from collections.abc import Generator
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensortui.agent.rows import CHUNK, Reader, Table
+from tensortui.agent import rows
+from tensortui.agent.rows import CHUNK, MOST_ENTRIES, MOST_TEXT, Reader, Table
 from tensortui.wire.frames import Decoder
 from tensortui.wire.messages import NONE
 
@@ -36,8 +38,10 @@ class Viewer:
         self.reader = Reader(table)
         self.devices: list[Any] = []
         self.rows: dict[int, Any] = {}
+        self.headers: list[dict[str, Any]] = []  # of the frames of the last batch
 
     def take(self) -> None:
+        self.headers = []
         if self.reader.stale:
             self.reader.restart()
             self.devices.clear()
@@ -45,6 +49,7 @@ class Viewer:
         batch = finish(self.reader.batch())
         while frame := batch.next_frame():
             ((header, payload),) = Decoder().feed(frame)
+            self.headers.append(header)
             numbers = array("q", payload)
             if header["t"] == "gone":
                 for number in numbers:
@@ -55,8 +60,16 @@ class Viewer:
                 self.rows[number] = None if device == NONE else self.devices[device]
 
 
-@given(st.lists(STEP, max_size=80))
-def test_what_is_told_is_what_is(steps: list[tuple[str, int, str]]) -> None:
+@given(st.lists(STEP, max_size=80), st.sampled_from([1, 3, MOST_ENTRIES]), st.sampled_from([1, 4, MOST_TEXT]))
+def test_what_is_told_is_what_is(steps: list[tuple[str, int, str]], entries: int, text: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rows, "MOST_ENTRIES", entries)
+        patch.setattr(rows, "MOST_TEXT", text)
+        tell(steps)
+
+
+def tell(steps: list[tuple[str, int, str]]) -> None:
+    """Take the steps, and compare what viewers hear with what is."""
     table = Table("storages")
     often, once = Viewer(table), Viewer(table)
     truth: dict[int, str] = {}
@@ -119,3 +132,22 @@ def test_however_many_rows_and_deaths_there_are_no_piece_deals_with_many() -> No
     assert sum(1 for _ in table.forget_gone(table.serial)) == 4000 // CHUNK
     viewer.take()
     assert sorted(viewer.rows) == list(range(4000, 5000))
+
+
+@pytest.mark.parametrize("name", ["cache[%d]", "cache[%d]" + 300 * "y"], ids=["short", "long"])
+def test_however_many_entries_have_come_and_gone_no_frame_carries_many(name: str) -> None:
+    table = Table("storages")
+    words = table.dictionary("device")
+    for lap in range(10):
+        for number in range(1000):
+            table.put((number, words.index(name % (1000 * lap + number)), 0, 0, 0))
+    late = Viewer(table)
+    late.take()
+    assert late.rows == {number: name % (9000 + number) for number in range(1000)}
+    told = [header["values"].get("device", []) for header in late.headers]
+    assert sum(map(len, told)) == 10_000
+    assert max(map(len, told)) <= MOST_ENTRIES
+    assert max(sum(map(len, entries)) for entries in told) < MOST_TEXT + 400
+    assert max(header["n"] for header in late.headers) == CHUNK
+    late.take()
+    assert late.headers == []
