@@ -2,12 +2,13 @@
 
 import os
 import time
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, Iterator, List, Optional
 
 from tensortui.agent import labels
 from tensortui.agent.census import Work
 from tensortui.agent.connections import Connection, Server
 from tensortui.agent.governor import Governor
+from tensortui.agent.picture import unpacked
 from tensortui.agent.process import describe
 from tensortui.agent.rows import Batch, Reader
 from tensortui.agent.sampler import Sampler
@@ -15,6 +16,8 @@ from tensortui.wire.messages import PROTOCOLS, common_protocol
 
 WAITING, SCANNING, LIVE = "waiting", "scanning", "live"
 NO_TENSOR = {"cause": "There is no such tensor any more.", "next_step": "Look for what is there now."}
+NO_GRAPH = {"roots": [], "nodes": [], "weights": [], "made": [], "cut": False, "reasons": []}
+GRAPH_CHUNK = 100  # what the nodes in one frame weigh: well under a millisecond to encode
 FAILURES, FAILED_FOR = 5, 60.0  # of the agent's own: how many are told, and for how many seconds after the last time
 ARGUMENTS = vars(BaseException)["args"].__get__
 
@@ -117,20 +120,26 @@ class Answers:
             one.send(self.sample(one, sampler, request))
         graphs, one.graphs = one.graphs, []
         for header in graphs:
-            one.send(graph_message(header, {"roots": [], "cut": False}, [], False))
+            for message in graph_messages(header, NO_GRAPH):
+                one.send(message)
         searches, one.searches = one.searches, []
         for header in searches:
             one.send({"t": "failed", "request": header["request"], **NO_TENSOR})
 
 
-def graph_message(header: Dict[str, Any], body: Dict[str, Any], nodes: List[Any], more: bool) -> Dict[str, Any]:
-    """Return one chunk of the answer to a graph request."""
-    return {
-        "t": "graph",
-        "request": header.get("request"),
-        "roots": body["roots"],
-        "nodes": nodes,
-        "more": more,
-        "cut": body["cut"],
-        "reasons": body["reasons"],
-    }
+def graph_messages(header: Dict[str, Any], body: Dict[str, Any]) -> Iterator[Dict[str, Any]]:
+    """Yield the answer to a graph request, chunk by chunk: the roots with the first, then the nodes, what they made."""
+    nodes, weights, made = body["nodes"], body["weights"], body["made"]
+    told = {name: body[name] for name in ("roots", "cut", "reasons")}
+    told.update(t="graph", request=header.get("request"))
+    end, more = 0, True
+    while more:
+        start, weight = end, 0
+        while end < len(nodes) and weight < GRAPH_CHUNK:
+            weight += weights[end]
+            end += 1
+        more = end < len(nodes)
+        yield {**told, "nodes": list(map(unpacked, nodes[start:end])), "more": more or bool(made)}
+        told["roots"] = []
+    for place, packed in enumerate(made, 1):
+        yield {**told, "nodes": [], "made": [unpacked(packed)], "more": place < len(made)}

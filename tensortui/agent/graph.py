@@ -286,15 +286,15 @@ def walk(context: Context, roots: Optional[List[int]], limit: int = MAX_NODES) -
             _explain(context, walker)
         yield
     yield from picture.finish()
-    yield
     if picture.outside and not cut:
         cut = True
         context.reasons.append(GONE)
-    found = picture.roots(roots is None)
+    found = yield from picture.roots(roots is None)
     return {
         "roots": found,
         "nodes": picture.nodes,
         "weights": picture.weights,
+        "made": picture.further,
         "cut": cut,
         "reasons": list(context.reasons),
     }
@@ -315,5 +315,5 @@ def _explain(context: Context, walker: Walker) -> None:
 
 
 def _chosen(context: Context, roots: List[int]) -> List[Tracked]:
-    found = (context.census.by_id.get(one) for one in roots if type(one) is int)
+    found = (context.census.by_id.get(one) for one in dict.fromkeys(roots) if type(one) is int)
     return [one for one in found if one is not None]

@@ -6,7 +6,7 @@ of the target once more: each node is packed, its edges are numbers.
 
 import marshal
 from array import array
-from typing import TYPE_CHECKING, Any, Dict, List, Set
+from typing import TYPE_CHECKING, Any, Dict, Generator, List, Set, Tuple
 
 from tensortui.agent import nodes
 from tensortui.agent.census import Tracked, Work
@@ -17,8 +17,10 @@ from tensortui.wire.messages import OPTIMIZER
 if TYPE_CHECKING:
     from tensortui.agent.graph import Walker
 
-CHUNK = 500  # nodes between two pieces
+CHUNK, MANY = 50, 2_000  # nodes between two pieces, by what they weigh where some are packed anew
 MOST_HELD = 64  # tensors of one node that are described
+MOST_MADE = 2_000  # tensors that one node made, in one message
+NUMBERS = 20  # that weigh as much as a node
 
 
 class Picture:
@@ -27,7 +29,7 @@ class Picture:
     def __init__(self, tensors: TensorReader) -> None:
         """Start empty; `tensors` reads what nodes hold."""
         self.nodes: List[bytes] = []
-        self.weights = array("l")  # how many tensors each node saved
+        self.weights = array("l")  # what each node costs to send, as so many tensors that it saved, or plain nodes
         self._numbers = array("q")
         self._edges = array("q")  # to what each node leads, 0 to nothing
         self._first = array("q", [0])  # which of them is the first of each node
@@ -35,7 +37,11 @@ class Picture:
         self._tensors = tensors
         self._described: Set[int] = set()
         self._ids: Dict[Key, int] = {}
-        self._starts: Dict[int, List[int]] = {}  # the tensors that each of these nodes made
+        self._made = array("q")  # the tensors that walks started with
+        self._following = array("q")  # and for each where the next one is that the same node made, 0: none
+        self._starts: Dict[int, int] = {}  # where the first tensor is that each of these nodes made,
+        self._last: Dict[int, int] = {}  # and the last
+        self.further: List[bytes] = []  # what nodes made besides what is told with them: the node and tensors, packed
 
     def id_of(self, node: Any) -> int:
         """Return the number of `node` in this picture."""
@@ -43,9 +49,17 @@ class Picture:
 
     def begin(self, node: Any, tracked: Tracked) -> None:
         """Note that a walk starts at `node`, which made the tensor `tracked`."""
-        starts = self._starts.setdefault(self.id_of(node), [])
-        if tracked.id not in starts:  # the walk may begin it again
-            starts.append(tracked.id)
+        number, place = self.id_of(node), len(self._made)
+        last = self._last.get(number)
+        if last is None:
+            self._starts[number] = place
+        elif self._made[last] == tracked.id:
+            return  # the walk begins it again
+        else:
+            self._following[last] = place
+        self._last[number] = place
+        self._made.append(tracked.id)
+        self._following.append(0)
 
     def visit(self, walker: "Walker", node: Any, successors: List[Any]) -> None:
         """Add `node` with what it saved."""
@@ -76,7 +90,7 @@ class Picture:
         self._numbers.append(number)
         self._edges.extend(one or 0 for one in following)
         self._first.append(len(self._edges))
-        self.weights.append(len(saved))
+        self.weights.append(1 + len(saved) + len(following) // NUMBERS)
         self.nodes.append(marshal.dumps([*entry, {name: value for name, value in more.items() if value}]))
 
     def _describe(self, tensor: Any, tracked: Tracked) -> List[List[Any]]:
@@ -91,10 +105,12 @@ class Picture:
 
     def finish(self) -> Work:
         """Leave no edge to a node that was not visited, and tell which tensors began at which node."""
-        here = set(self._numbers)
+        here, weight = set(self._numbers), 0
         for place, number in enumerate(self._numbers):
-            if not place % CHUNK:
+            if weight >= CHUNK:
                 yield
+                weight = 0
+            weight += self.weights[place]
             following = self._edges[self._first[place] : self._first[place + 1]]
             outside = any(one and one not in here for one in following)
             if not outside and number not in self._starts:
@@ -104,17 +120,43 @@ class Picture:
                 self.outside = True
                 node[2] = [one if one in here else None for one in node[2]]
                 node[5]["cut"] = True
+            further = 0
             if number in self._starts:
-                node[5]["tensors"] = self._starts[number]
+                tensors, further = self._some(self._starts[number])
+                node[5]["tensors"] = tensors
+                self.weights[place] += len(tensors) // NUMBERS
+                weight += len(tensors) // NUMBERS
             self.nodes[place] = marshal.dumps(node)
+            while further:
+                yield
+                tensors, further = self._some(further)
+                self.further.append(marshal.dumps([number, tensors]))
 
-    def roots(self, outer: bool) -> List[int]:
+    def _some(self, place: int) -> Tuple[List[int], int]:
+        """Return tensors that one node made, from the one at `place` on, and where those are that come after them."""
+        tensors = []
+        while True:
+            tensors.append(self._made[place])
+            place = self._following[place]
+            if not place or len(tensors) >= MOST_MADE:
+                return tensors, place
+
+    def roots(self, outer: bool) -> Generator[None, None, List[int]]:
         """Return the nodes that walks started at; with `outer` those that no other node leads to."""
-        inner = set(self._edges) if outer else set()
-        return [number for number in self._numbers if number in self._starts and number not in inner]
+        inner: Set[int] = set()
+        for place in range(0, len(self._edges) if outer else 0, MANY):
+            inner.update(self._edges[place : place + MANY])
+            yield
+        found = []
+        for place, number in enumerate(self._numbers):
+            if not place % MANY:
+                yield
+            if number in self._starts and number not in inner:
+                found.append(number)
+        return found
 
 
 def unpacked(node: bytes) -> List[Any]:
-    """Return a node as the wire wants it."""
+    """Return a node, or more tensors that one made, as the wire wants it."""
     found: List[Any] = marshal.loads(node)
     return found

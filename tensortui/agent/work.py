@@ -4,19 +4,17 @@ import time
 from typing import Any, Dict, List, Optional
 
 from tensortui.agent import graph
-from tensortui.agent.answers import Answers, graph_message
+from tensortui.agent.answers import Answers, graph_messages
 from tensortui.agent.census import Work
 from tensortui.agent.connections import MIN_INTERVAL, Connection, Server
 from tensortui.agent.governor import MOMENT, PASS, REQUEST, SAMPLE, Governor
 from tensortui.agent.jobs import Job
-from tensortui.agent.picture import unpacked
 from tensortui.agent.sampler import Sampler
 from tensortui.agent.searches import Searches
 
 UNWATCHED_DRAIN = 2.0
 PASS_EVERY = 0.5
 MOST_AGAIN = 200  # known tensors that are read again within a sample: what a pass changes may be very much
-GRAPH_CHUNK = 100  # nodes and saved tensors in one frame: well under a millisecond to encode
 
 
 class Workshop:
@@ -160,17 +158,10 @@ class Workshop:
         body = yield from self.sampler.walk_graph(
             roots if isinstance(roots, list) else None, limit if isinstance(limit, int) else graph.MAX_NODES
         )
-        nodes, weights = body["nodes"], body["weights"]
-        start, end = 0, -1
-        while end < len(nodes):
+        for message in graph_messages(header, body):
             if one not in self._server.connections:
                 return
-            weight, end = 0, start
-            while end < len(nodes) and weight < GRAPH_CHUNK:
-                weight += 1 + weights[end]
-                end += 1
-            one.queue_frame(graph_message(header, body, list(map(unpacked, nodes[start:end])), end < len(nodes)))
-            start = end
+            one.queue_frame(message)
             yield
 
     def _read_some(self) -> Work:

@@ -6,7 +6,7 @@ from typing import Any
 
 from tensortui.model import Storage, Tensor
 from tensortui.model.strided import Work, layout
-from tensortui.sources.tables import MAX_WORK, clean_dims, clean_shape, clean_text, flag_names
+from tensortui.sources.tables import MAX_WORK, clean_dims, clean_shape, clean_text, flag_names, integer
 
 MAX_HELD = 4096  # of one node
 
@@ -30,7 +30,7 @@ class Held:
 
     def _tensor(self, entry: list[Any]) -> Tensor | None:
         number, shape, strides, offset, dtype, device, kind, bits, address, size = entry[:10]
-        if not _int(number) or number < 0:
+        if integer(number) is None or number < 0:
             return None
         dtype, device, kind = clean_text(dtype), clean_text(device), clean_text(kind)
         sizes, steps = clean_shape(shape), clean_dims(strides)
@@ -42,7 +42,7 @@ class Held:
             "Tensor",
             sizes,
             steps,
-            offset if _int(offset) and offset >= 0 else None,
+            None if integer(offset) is None or offset < 0 else offset,
             dtype,
             device,
             kind,
@@ -50,7 +50,7 @@ class Held:
             distinct,
             contiguous,
             form,
-            flag_names(bits if _int(bits) else 0, own),
+            flag_names(integer(bits) or 0, own),
             None,
             None,
             None,
@@ -60,14 +60,10 @@ class Held:
         )
 
     def _storage(self, device: str | None, address: Any, size: Any) -> int | None:
-        if device is None or not _int(address) or not _int(size) or address <= 0 or size < 0:
+        if device is None or integer(address) is None or integer(size) is None or address <= 0 or size < 0:
             return None
         key = (device, address, size)
         if key not in self._known:
             number = self._known[key] = -1 - len(self._known)
             self.storages[number] = Storage(number, device, address, size)
         return self._known[key]
-
-
-def _int(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and -(1 << 63) <= value < 1 << 64

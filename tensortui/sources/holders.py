@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tensortui.model import HOLDER_KINDS, Holders, HolderStep
-from tensortui.sources.messages import integer
-from tensortui.sources.tables import clean_text
+from tensortui.sources.tables import clean_text, integer
 from tensortui.wire.frames import Header
 
 MAX_CHAINS = 64

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -26,11 +27,13 @@ from tensortui.model import (
     Tensor,
 )
 from tensortui.sources.held import Held
-from tensortui.sources.tables import clean_text
+from tensortui.sources.tables import clean_text, integer
 from tensortui.wire.frames import Header, WireError
 
 MAX_NODES = 200_000
+MAX_PARTS = 4_000_000  # successors, saved tensors and tensors made, of all nodes of a graph together
 MAX_LIST = 4096
+TOO_MANY = f"the nodes of the graph have more than {MAX_PARTS:,} successors and tensors: the rest is left out"
 _LATEST = 253_402_300_000  # the year 9999
 
 _BYE = {
@@ -137,60 +140,80 @@ def _cost(value: dict[str, Any]) -> Cost:
 
 
 class GraphParts:
-    """The graph, from the chunks it comes in."""
+    """The graph, from the chunks it comes in. What is over the bounds of its lists is left out, and said."""
 
     def __init__(self) -> None:
         """Start with no chunk."""
-        self._roots: list[int] = []
+        self._roots: dict[int, None] = {}
         self._nodes: dict[int, GraphNode] = {}
+        self._made: dict[int, list[int]] = {}  # by nodes, besides what is told with them
         self._cut = False
         self._reasons: dict[str, None] = {}
         self._held = Held()
+        self._room = MAX_PARTS
 
     def add(self, header: Header) -> None:
         """Add one `graph` message."""
         self._cut = self._cut or header.get("cut") is True
         self._reasons.update(dict.fromkeys(_texts(header.get("reasons"))))
-        roots, nodes = header.get("roots"), header.get("nodes")
-        if isinstance(roots, list):
-            self._roots.extend(root for root in roots[:MAX_NODES] if integer(root) is not None)
-        for value in nodes if isinstance(nodes, list) else ():
-            node = _node(value)
+        self._roots.update(dict.fromkeys(_integers(_list(header.get("roots")))))
+        for value in _list(header.get("nodes")):
+            node = self._node(value)
             if node is not None:
                 self._nodes[node.id] = node
                 self._held.add(_more(value).get("held"))
-        if len(self._nodes) > MAX_NODES or len(self._roots) > MAX_NODES:
+        for entry in _list(header.get("made")):
+            if isinstance(entry, list) and len(entry) == 2 and integer(entry[0]) is not None:
+                self._made.setdefault(entry[0], []).extend(_integers(self._take(entry[1])))
+        if max(len(self._nodes), len(self._roots), len(self._made)) > MAX_NODES:
             raise WireError(f"a graph of more than {MAX_NODES} nodes")
+
+    def _take(self, value: Any) -> list[Any]:
+        """The list `value`, as far as there is room for it."""
+        given = _list(value)
+        taken = given[: self._room]
+        self._room -= len(taken)
+        if len(taken) < len(given):
+            self._cut = True
+            self._reasons[TOO_MANY] = None
+        return taken
+
+    def _node(self, value: Any) -> GraphNode | None:
+        if not isinstance(value, list) or len(value) < 5 or integer(value[0]) is None:
+            return None
+        more = _more(value)
+        return GraphNode(
+            value[0],
+            clean_text(value[1]) or "?",
+            tuple(map(integer, self._take(value[2]))),
+            integer(value[3]),
+            tuple(one for one in map(_saved, self._take(value[4])) if one is not None),
+            tuple(_integers(self._take(more.get("tensors")))),
+            clean_text(more.get("function")) or "",
+            more.get("freed") is True,
+            max(integer(more.get("hooks")) or 0, 0),
+            more.get("cut") is True,
+        )
 
     def graph(self) -> Graph:
         """The whole."""
-        roots = tuple(dict.fromkeys(self._roots))
         held = self._held
         return Graph(
-            roots, tuple(self._nodes.values()), self._cut, tuple(self._reasons)[:MAX_LIST],
-            MappingProxyType(held.tensors), MappingProxyType(held.storages),
+            tuple(self._roots), tuple(map(self._whole, self._nodes.values())), self._cut,
+            tuple(self._reasons)[:MAX_LIST], MappingProxyType(held.tensors), MappingProxyType(held.storages),
         )  # fmt: skip
 
+    def _whole(self, node: GraphNode) -> GraphNode:
+        further = self._made.get(node.id)
+        return node if further is None else replace(node, tensors=tuple(dict.fromkeys((*node.tensors, *further))))
 
-def _node(value: Any) -> GraphNode | None:
-    if not isinstance(value, list) or len(value) < 5 or integer(value[0]) is None:
-        return None
-    following = value[2] if isinstance(value[2], list) else []
-    saved = value[4] if isinstance(value[4], list) else []
-    more = _more(value)
-    tensors = more.get("tensors")
-    return GraphNode(
-        value[0],
-        clean_text(value[1]) or "?",
-        tuple(integer(one) for one in following[:MAX_LIST]),
-        integer(value[3]),
-        tuple(one for one in map(_saved, saved[:MAX_LIST]) if one is not None),
-        tuple(one for one in tensors[:MAX_LIST] if integer(one) is not None) if isinstance(tensors, list) else (),
-        clean_text(more.get("function")) or "",
-        more.get("freed") is True,
-        max(integer(more.get("hooks")) or 0, 0),
-        more.get("cut") is True,
-    )
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _integers(values: list[Any]) -> list[int]:
+    return [one for one in values if integer(one) is not None]
 
 
 def _more(value: list[Any]) -> dict[str, Any]:
@@ -206,13 +229,6 @@ def _saved(value: Any) -> SavedTensor | None:
         clean_text(name) or "?", integer(tensor), integer(at), integer(now), stale is True, hook is True,
         unpacked_by or "",
     )  # fmt: skip
-
-
-def integer(value: Any) -> int | None:
-    """An int of the peer that fits 64 bits; None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int) or not -(1 << 63) <= value < 1 << 64:
-        return None
-    return value
 
 
 def number(value: Any) -> float | None:

@@ -264,6 +264,13 @@ def flag_names(bits: int, own: tuple[str, ...]) -> tuple[str, ...]:
     return (*view, *own, *(name for name in names if name not in view))
 
 
+def integer(value: Any) -> int | None:
+    """An int of the peer that fits 64 bits; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int) or not -(1 << 63) <= value < 1 << 64:
+        return None
+    return value
+
+
 def clean_text(value: Any) -> str | None:
     """A string of the peer, bounded, lone surrogates replaced: it can be encoded, nothing else about it is safe."""
     if not isinstance(value, str):
