@@ -18,6 +18,10 @@ SLACK = 16  # references to torch.Tensor that come and go by themselves, where t
 SEVERAL, MANY = 4, 12
 ANYHOW_EVERY = 10.0
 AUDIT_SHARE = 0.25  # of the budget
+# Modules refer to the classes of tensors from annotations and tables of theirs, also some time after they are entered.
+IMPORT_SECONDS = 2.0
+IMPORT_SHARE = 0.5  # of the budget: imports are soon over, and one audit settles what they leave open
+IMPORTING = "modules are being imported: tensors that are made meanwhile may not be found yet"
 NO_GRAD_FN = (
     "grad_fn is not read where its node is written in Python: so many nodes on chains of more than 10,000 live that "
     "more could overflow the stack"
@@ -33,6 +37,10 @@ class Coverage:
     collection has moved on between two looks is told without a look at everything, and a program in which that
     happens all the time is not incomplete for that alone. Modules and optimizers are not counted: those of them that
     were missed are found by the next scan, and their tensors only lack their names until then.
+
+    By how much the references grew while modules were imported, or when classes joined those that are counted, says
+    nothing of tensors. It is kept apart until the next scan, which comes sooner for that. What was missed meanwhile and
+    has a name is found by that before.
     """
 
     def __init__(self, census: Census, scanner: PoolScanner, budget: float, types: Types) -> None:
@@ -44,8 +52,12 @@ class Coverage:
         self._budget = budget
         self._beyond: Optional[int] = None  # references to these types that are not from instances
         self._missing = 0
+        self._unclear = 0  # references that came along with modules or classes: tensors may be among them
+        self._modules, self._classes = len(sys.modules), 0  # as of the last look at the references
+        self._imported_at = float("-inf")
         self._passed = 0  # of what is young, before the last scan
-        self._not_before = 0.0
+        self._open = False  # whether tensors may be among these, and too many to pass over
+        self._not_before = self._soonest = 0.0
         self._anyhow_at = 0.0
         self.frozen = 0  # objects that gc.freeze() hid when that was last asked: it goes through all of them
         self.cpu = time.thread_time
@@ -54,6 +66,19 @@ class Coverage:
         """Return how many references to the classes there are beyond the tensors that are known."""
         classes = [ref() for ref in self._types.tensors if ref() is not None]
         return sum(map(sys.getrefcount, classes)) - len(self._census.by_id)
+
+    def _unsettled(self) -> bool:
+        """Whether modules or counted classes have come or gone since the last look, or modules a moment ago."""
+        now = self._census.clock()
+        modules, classes = len(sys.modules), len(self._types.tensors)
+        if modules != self._modules:
+            self._imported_at = now
+        others = classes != self._classes
+        self._modules, self._classes = modules, classes
+        return others or self._importing()
+
+    def _importing(self) -> bool:
+        return self._census.clock() - self._imported_at < IMPORT_SECONDS
 
     def _lasting(self, counts: int) -> int:
         """Return how many tensors must be there that are not known; few count only as the last `counts` tell them."""
@@ -66,24 +91,32 @@ class Coverage:
         now = self._census.clock()
         # Some of those that are known may be dead and not off the books yet: the next check lowers what is too much.
         self._beyond = self._beyond_known() + len(self._census.dead)
-        self._missing = 0
+        self._missing = self._unclear = 0
+        self._open = False
+        self._unsettled()
         self._lately = []
         self._passed = passed
         types.grown = False
         self._not_before = now + max(AUDIT_EVERY, cost / (self._budget * AUDIT_SHARE))
+        self._soonest = now + max(AUDIT_EVERY, cost / (self._budget * IMPORT_SHARE))
         self._anyhow_at = now + ANYHOW_EVERY
         self.frozen = gc.get_freeze_count() if self._scanner.reason else 0
 
     def some_missing(self, young: Young) -> bool:
         """Whether there are more tensors than are known, and collections that may have moved them on unseen."""
-        return self._missing > 0 and young.passed > self._passed
+        return self._missing + self._unclear > 0 and young.passed > self._passed
 
     def check(self, young: Young) -> None:
         """Compare, right after a drain. What was missed by the last scan is not taken for what always was beyond."""
         if self._beyond is not None:
             gap = self._beyond_known()
             self._beyond = min(self._beyond, gap)
-            self._missing = gap - self._beyond
+            more = gap - self._beyond
+            self._unclear = min(self._unclear, more)
+            if self._unsettled():
+                self._unclear = max(self._unclear, more - self._missing)
+            self._missing = more - self._unclear
+            self._open = self._unclear > SLACK and young.passed > self._passed
             if young.looked == COMPANY.pieces:  # nobody has run since, so nothing was made since
                 # Nothing can have been missed where no collection fell between two looks: a reference is no tensor.
                 self._lately = [*self._lately[1 - MANY :], self._missing if young.passed > self._passed else 0]
@@ -91,12 +124,18 @@ class Coverage:
     def audit_due(self, young: Young, types: Types) -> bool:
         """Whether something may have been missed, and the last audit was long enough ago for the next."""
         now = self._census.clock()
-        if now < self._not_before:
+        settle = self._open and not self._importing()
+        if now < (self._soonest if settle else self._not_before):
             return False
         if self._scanner.reason and gc.get_count()[0] > YOUNG_LIMIT:
             return False  # a disabled collector: its list can only be had in one go, which would stall the target
         # What the count does not tell of, as modules and tensors of other types, is looked for once in a while.
-        return self._lasting(SEVERAL) > 0 or types.grown or (young.passed > self._passed and now >= self._anyhow_at)
+        return (
+            settle
+            or self._lasting(SEVERAL) > 0
+            or types.grown
+            or (young.passed > self._passed and now >= self._anyhow_at)
+        )
 
     def reasons(self) -> List[str]:
         """Return one sentence for each cause of incomplete coverage."""
@@ -109,6 +148,8 @@ class Coverage:
         missing = self._lasting(MANY)
         if missing:
             found.append("about %d tensors are alive but not found yet" % missing)
+        if self._open and self._importing():
+            found.append(IMPORTING)
         if self._census.unseen_gradients[0]:
             found.append(UNSEEN_GRADIENTS % self._census.unseen_gradients)
         if DEPTHS.exhausted:
