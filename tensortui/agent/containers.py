@@ -9,15 +9,19 @@ import collections
 import functools
 import gc
 import types
+import weakref
 from itertools import chain, islice, repeat
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from tensortui.agent import labels
-from tensortui.agent.opened import LAYS_OUT_ANEW, Opened
+from tensortui.agent.inline import LAYOUT, is_bare
+from tensortui.agent.opened import Opened, asking_costs
 
 HEAD, TAIL = 16_000, 4_000  # entries that are looked at, from either end of one container
 LONG = 1_000  # elements that are looked at in one go
 FIRST = 16  # where a walk goes on in the middle: it may want no more than one of them
+MANY = 250  # attributes that are put in order
+SHORT = 100  # elements that are looked at to tell whether something may be in a container
 Entry = Tuple[int, Any, Any]  # style, key, child
 Entries = Iterator[Entry]
 
@@ -31,7 +35,6 @@ type_flags = type.__dict__["__flags__"].__get__
 type_mro = type.__dict__["__mro__"].__get__
 type_dict = type.__dict__["__dict__"].__get__
 module_dict = vars(types.ModuleType)["__dict__"].__get__
-MANAGED_DICT = 1 << 4
 HEAP_TYPE, LIST_FLAG, TUPLE_FLAG, DICT_FLAG, EXCEPTION_FLAG, TYPE_FLAG = (1 << one for one in (9, 25, 26, 29, 30, 31))
 ATOM_FLAGS = 1 << 24 | 1 << 27 | 1 << 28 | EXCEPTION_FLAG | TYPE_FLAG  # integers, bytes, strings, exceptions, classes
 _EXACT = (
@@ -40,7 +43,8 @@ _EXACT = (
     (functools.partial, PARTIAL),
 )
 _FROM_BASE = ((collections.deque, DEQUE), (set, SET), (frozenset, SET), (types.SimpleNamespace, OBJECT))
-_SKIPPING = (DICT, LIST, TUPLE, DEQUE, MODULE)  # these begin at a position by themselves, faster than entry by entry
+# These begin at a position by themselves, faster than entry by entry.
+_SKIPPING = (DICT, LIST, TUPLE, DEQUE, OBJECT, MODULE)
 _MADE_BY_C = (types.GetSetDescriptorType, types.MemberDescriptorType)
 # What torch.nn.Module keeps in every module beside its tensors.
 _MODULE_OWN = frozenset((
@@ -68,7 +72,7 @@ def is_wrapper(kind: type) -> bool:
 
 
 class Kinds:
-    """Tells what an object is for a walk, by its type, remembered by the id of the type for one pass."""
+    """Tells what an object is for a walk, by its type, remembered by the id of the type as long as that lives."""
 
     def __init__(
         self, bases: List[Tuple[Optional[type], int]], opened: Optional[Opened] = None, shallow: bool = False
@@ -82,10 +86,14 @@ class Kinds:
         self.opened = opened or Opened()
         self.abridged = False  # whether the middle of a long container was left out that holds more than atoms
         self._known = {id(one): LEAF for one in (str, int, float, bool, bytes, complex, type(None), type)}
+        # To the types that may go: their ids may then be those of others. Whichever thread lets one go only calls a
+        # function in C, which forgets the id.
+        self._refs: Dict[int, Any] = {}
+        self._forget = self._known.pop
 
     def may_open(self, thing: Any) -> bool:
         """Whether the attributes of `thing` may be asked for: on some versions that has a lasting price."""
-        return not (LAYS_OUT_ANEW and type_flags(type(thing)) & MANAGED_DICT) or self.opened.admit(thing)
+        return not asking_costs(thing) or self.opened.admit(thing)
 
     def of(self, thing: Any) -> int:
         """Return the kind of `thing`."""
@@ -95,6 +103,8 @@ class Kinds:
             known = self._tell(kind)
             if self._shallow and OBJECT <= known < TENSOR:
                 known = LEAF
+            if type_flags(kind) & HEAP_TYPE:
+                self._refs[id(kind)] = weakref.ref(kind, functools.partial(self._forget, id(kind)))
             self._known[id(kind)] = known
         return known
 
@@ -134,7 +144,7 @@ class Kinds:
             return False
         if kind in (LIST, TUPLE) and gc.is_tracked(thing):
             base: Any = list if kind == LIST else tuple
-            return base.__len__(thing) > LONG or not self.all_leaves(base.__iter__(thing))
+            return base.__len__(thing) > SHORT or not self.all_leaves(base.__iter__(thing))
         return kind >= OBJECT or gc.is_tracked(thing)
 
 
@@ -156,7 +166,7 @@ def _children(thing: Any, kind: int, kinds: Kinds, start: int) -> Optional[Entri
     if kind in (LEAF, OPTIMIZER) or kind >= TENSOR:
         return None
     if kind == OBJECT:
-        return _attributes(thing, kinds)
+        return _attributes(thing, kinds, start)
     if not gc.is_tracked(thing):
         return None  # the interpreter itself says that only atoms are in it
     if kind == DICT:
@@ -173,7 +183,7 @@ def _children(thing: Any, kind: int, kinds: Kinds, start: int) -> Optional[Entri
         of = set if any(one is set for one in type_mro(type(thing))) else frozenset
         return zip(repeat(ELEMENT), range(HEAD), of.__iter__(thing))
     if kind == MODULE:
-        return module_entries(thing, start)
+        return module_entries(thing, start, kinds)
     if kind == FUNCTION:
         return _function(thing)
     if kind == METHOD:
@@ -234,28 +244,43 @@ def _long(thing: Any, base: Any, kinds: Kinds, at: int) -> Entries:
 
 
 def instance_dict(thing: Any) -> Optional[Dict[str, Any]]:
-    """Return the attribute dictionary of `thing`, read through the descriptor the interpreter made for its class."""
+    """Return the attribute dictionary of `thing`, read through the descriptor the interpreter made for its class.
+
+    Where it has none yet it is a new one with its attributes, which `thing` knows nothing of. Only where these cannot
+    be read in place is `thing` given one: see `Kinds.may_open`.
+    """
     for one in type_mro(type(thing)):
         found = type_dict(one).get("__dict__")
         if found is not None:
             if type(found) not in _MADE_BY_C or found.__objclass__ is not one:
                 return None
+            if LAYOUT.usable and not LAYOUT.has_dictionary(thing):
+                return LAYOUT.attributes(thing) or None
             space = found.__get__(thing)
             return space if type(space) is dict else None
     return None
 
 
-def _attributes(thing: Any, kinds: Kinds) -> Optional[Entries]:
+def _attributes(thing: Any, kinds: Kinds, start: int) -> Optional[Entries]:
     kind = type(thing)
-    held = [one for one in gc.get_referents(thing) if one is not kind]
-    if not any(map(kinds.leads_on, held)):
-        return None
-    if not kinds.may_open(thing):
-        return zip(repeat(UNNAMED), repeat(None), held)
+    if is_bare(kind):  # else what it refers to may be without end: an object made by C tells of all that is in it
+        held = [one for one in gc.get_referents(thing) if one is not kind]
+        if not any(map(kinds.leads_on, held)):
+            return None
+        if not kinds.may_open(thing):
+            return zip(repeat(UNNAMED), repeat(None), islice(held, start, None))
+    elif not kinds.may_open(thing):
+        return iter(slots(thing)[start:])
     space = instance_dict(thing)
-    entries = [*items(space, ATTRIBUTE), *slots(thing)] if space else slots(thing)
+    size = dict.__len__(space) if space is not None and gc.is_tracked(space) else 0
+    if space is not None and size > MANY:
+        kinds.abridged = kinds.abridged or size > HEAD + TAIL
+        return chain(items(space, ATTRIBUTE, start), slots(thing)[max(start - min(size, HEAD + TAIL), 0) :])
+    entries = [*items(space, ATTRIBUTE), *slots(thing)] if space is not None and size else slots(thing)
+    if not start and not any(kinds.leads_on(value) for _, _, value in entries):
+        return None
     entries.sort(key=_is_private)  # what several ways lead to is called by the public one
-    return iter(entries) if entries else None
+    return iter(entries[start:])
 
 
 def _is_private(entry: Entry) -> bool:
@@ -266,7 +291,7 @@ def slots(thing: Any) -> List[Entry]:
     """Return what is in the slots of `thing` that classes written in Python gave it."""
     found: List[Entry] = []
     for one in type_mro(type(thing)):
-        if not type_flags(one) & HEAP_TYPE:
+        if "__slots__" not in type_dict(one):
             continue
         for name, member in type_dict(one).items():
             if type(member) is types.MemberDescriptorType and name != "__weakref__":
@@ -282,9 +307,9 @@ def is_dict(thing: Any) -> bool:
     return bool(type_flags(type(thing)) & DICT_FLAG)
 
 
-def module_entries(thing: Any, start: int = 0) -> Optional[Entries]:
+def module_entries(thing: Any, start: int, kinds: Kinds) -> Optional[Entries]:
     """Return what is in a torch module from `start` on: its tensors, its submodules, then its other attributes."""
-    space = instance_dict(thing)
+    space = instance_dict(thing)  # torch itself has asked for it, to set what is in there
     if space is None:
         return None
     parts: List[Any] = []
@@ -292,15 +317,22 @@ def module_entries(thing: Any, start: int = 0) -> Optional[Entries]:
         part = space.get(name)
         if part is not None and type_flags(type(part)) & DICT_FLAG and dict.__len__(part):
             size = min(dict.__len__(part), HEAD + TAIL)
+            kinds.abridged = kinds.abridged or size < dict.__len__(part)
             if start < size:
                 parts.append(items(part, style, start))
             start = max(start - size, 0)
-    own = [
-        (ATTRIBUTE, name, value) for name, value in space.items() if gc.is_tracked(value) and name not in _MODULE_OWN
-    ]
-    if own:
+    if dict.__len__(space) > MANY:
+        kinds.abridged = kinds.abridged or dict.__len__(space) > HEAD + TAIL
+        parts.append(map(_of_program, items(space, ATTRIBUTE, start)))
+    else:
+        own = [one for one in items(space, ATTRIBUTE) if gc.is_tracked(one[2]) and one[1] not in _MODULE_OWN]
         parts.append(own[start:])
     return chain.from_iterable(parts)
+
+
+def _of_program(entry: Entry) -> Entry:
+    """Return an attribute of a module, or that it is passed over: what torch keeps in it is dealt with otherwise."""
+    return (SKIPPED, 1, None) if type(entry[1]) is str and entry[1] in _MODULE_OWN else entry
 
 
 def _function(thing: Any) -> Optional[Entries]:

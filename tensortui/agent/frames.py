@@ -12,6 +12,7 @@ from types import CellType, CodeType, FrameType
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from tensortui.agent.guard import ONLY_TRUE, Alone, DisturbedError, Stillness, not_alone
+from tensortui.agent.inline import attribute
 from tensortui.agent.memory import WORD, is_pointer
 
 MAX_SLOTS = 512
@@ -220,10 +221,7 @@ def thread_names() -> Dict[int, str]:
     for ident, thread in list(active.items()):
         if type(ident) is not int:
             continue
-        try:
-            name = object.__getattribute__(thread, "__dict__").get("_name")
-        except AttributeError:
-            continue
+        name = attribute(thread, "_name")
         if thread is main_thread:
             main = ident
         names[ident] = name if type(name) is str else ""

@@ -16,7 +16,6 @@ from tensortui.agent.containers import (
     EXCEPTION_FLAG,
     HEAP_TYPE,
     LIST_FLAG,
-    MANAGED_DICT,
     TUPLE_FLAG,
     TYPE_FLAG,
     type_dict,
@@ -26,7 +25,7 @@ from tensortui.agent.containers import (
 from tensortui.agent.frames import Locals, slot_names
 from tensortui.agent.memory import WORD
 from tensortui.agent.objects import Objects
-from tensortui.agent.opened import LAYS_OUT_ANEW, Opened
+from tensortui.agent.opened import Opened, asking_costs
 
 LONG = 20_000  # entries of a container that are gone through at once
 KEYS, ITEMS = 4 * WORD, 3 * WORD  # where a dictionary has its table, and a list its elements
@@ -96,7 +95,7 @@ class Links:
     def _references(self, holder: Any) -> List[Any]:
         """Return what `holder` has references to; with its attributes, where asking for their names moved them."""
         found = gc.get_referents(holder)
-        if LAYS_OUT_ANEW and type_flags(type(holder)) & MANAGED_DICT and self._opened.knows(holder):
+        if asking_costs(holder) and self._opened.knows(holder):
             space = containers.instance_dict(holder)
             found += dict.values(space) if space is not None else ()
         return found
@@ -229,8 +228,7 @@ class Links:
                     return Link("attribute", "." + name)
         if is_deque(holder):
             return _deque_place(holder, held)
-        costly = LAYS_OUT_ANEW and flags & MANAGED_DICT and type(held) is not dict
-        if costly and not self._opened.admit(holder):
+        if asking_costs(holder) and type(held) is not dict and not self._opened.admit(holder):
             return Link("attribute", ".<attribute>")
         space = containers.instance_dict(holder) if flags & HEAP_TYPE or type(held) is dict else None
         if space is not None and space is held:

@@ -301,7 +301,8 @@ class NodeReader:
         if versions and found and not any(one[3] for one in found):
             found = self._all_versions(members.get("saved_tensors"), node, found, now)
         yield from found
-        for name, value in list((containers.instance_dict(node) or {}).items())[:MAX_SAVED]:
+        space = (containers.instance_dict(node) if self._kinds.may_open(node) else None) or {}
+        for name, value in list(islice(dict.items(space), MAX_SAVED)):
             if self._kinds.of(value) >= TENSOR:
                 yield labels.key(name).strip("'"), value, None, ""
 

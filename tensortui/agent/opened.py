@@ -1,11 +1,15 @@
 """Which objects a walk has asked for their `__dict__`, where that is not for free."""
 
-import sys
 from typing import Any, Dict, Set
 
-OPENED = 100  # objects of one class whose attributes may be laid out anew
-# Asking for `__dict__` makes these lay the attributes out anew, and the program slower at using them for ever.
-LAYS_OUT_ANEW = (3, 11) <= sys.version_info < (3, 13)
+from tensortui.agent.inline import LAYOUT, is_managed
+
+OPENED = 100  # objects of one class that may be given a dictionary
+
+
+def asking_costs(thing: Any) -> bool:
+    """Whether asking `thing` for its attributes gives it a dictionary for good: where they cannot be read in place."""
+    return not LAYOUT.usable and is_managed(type(thing))
 
 
 class Opened:

@@ -5,7 +5,7 @@ from functools import partial
 from itertools import chain, count, islice
 from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
-from tensortui.agent import containers, labels
+from tensortui.agent import containers, inline, labels
 from tensortui.agent.census import SEPARATOR, Context, Tracked, WeakBag, Work
 from tensortui.agent.containers import TENSOR, WRAPPER, Entries, Kinds
 from tensortui.agent.gradients import GradientPointers, RestReader
@@ -76,7 +76,7 @@ class Optimizers:
             while not done:
                 with Alone() as alone:
                     try:
-                        done = go_on(_attribute(ref(), attribute), label, place, alone)
+                        done = go_on(inline.attribute(ref(), attribute), label, place, alone)
                     except RuntimeError:  # it was changed while it was read
                         done = self.partial = True
                 yield
@@ -156,11 +156,6 @@ class Optimizers:
             self._context.note(tracked, name and labels.clip(name), category, lasting=True)
 
 
-def _attribute(optimizer: Any, name: str) -> Any:
-    space = containers.instance_dict(optimizer) if optimizer is not None else None
-    return space.get(name) if space else None
-
-
 def _group_entries(group: Any) -> Iterator[Tuple[Any, Any]]:
     """Return what is in one parameter group, key or place and value; the parameters by their place."""
     if not containers.is_dict(group):
@@ -181,11 +176,10 @@ def stray_modules(modules: WeakBag, walk: Walk, numbering: Numbering) -> Work:
     for ref in strays:
         module = ref()
         if module is not None:
-            space = containers.instance_dict(module) or {}
-            part: Any = space.get("_modules")
+            part = inline.attribute(module, "_modules")
             if part is not None and containers.is_dict(part):
                 inner.update(id(one) for one in dict.values(part) if one is not module)
-            del space, part
+            del part
         del module
         yield
     for outer in (True, False):
@@ -196,14 +190,14 @@ def stray_modules(modules: WeakBag, walk: Walk, numbering: Numbering) -> Work:
             if kind is type(None) or at in walk.visited or (outer and at in inner):
                 continue
             walk.visited.add(at)
-            root = Root(partial(_module_entries, ref), numbering.label(kind))
+            root = Root(partial(_module_entries, ref, walk.kinds), numbering.label(kind))
             root.spare = walk.partial  # what leads to it may have been left out of this pass
             yield from walk.below(root)
 
 
-def _module_entries(ref: Any, start: int) -> Optional[Entries]:
+def _module_entries(ref: Any, kinds: Kinds, start: int) -> Optional[Entries]:
     module = ref()
-    return None if module is None else containers.module_entries(module, start)
+    return None if module is None else containers.module_entries(module, start, kinds)
 
 
 class Gradients:

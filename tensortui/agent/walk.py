@@ -98,7 +98,7 @@ class Walk:
         self.leaves_known = False  # whether it is left to those
         self.direct: Optional[Dict[int, str]] = None  # where what variables themselves hold is noted
         self._context = context
-        self._kinds = kinds
+        self.kinds = kinds
         self._is_leaf = is_leaf
         self._wrappers = wrappers
         self._left = MAX_PASS
@@ -151,7 +151,7 @@ class Walk:
                     else:
                         root.path[-1] += 1
                         count += 1
-                    kind = self._kinds.of(child)
+                    kind = self.kinds.of(child)
                     if kind >= TENSOR:
                         self._note(child, kind, style, containers.written(prefix, style, key), root, levels)
                     elif kind == OPTIMIZER:
@@ -162,11 +162,10 @@ class Walk:
                             levels.append(level)
                             root.path.append(0)
                             opened = True
-                    if not count % CHECK_EVERY:
-                        if self._spent(root, CHECK_EVERY):
-                            return True
-                        if alone.over():
-                            return False
+                    if not count % CHECK_EVERY and self._spent(root, CHECK_EVERY):
+                        return True
+                    if (opened or not count % CHECK_EVERY) and alone.over():
+                        return False
                     if opened:
                         break
             except RuntimeError:  # it was changed while it was read
@@ -188,7 +187,7 @@ class Walk:
         if self.leaves_known and self.revisit is not None and self.revisit.knows(root.where, _way(above, style, key)):
             self.visited.add(id(child))  # nor is it to be come to by another name
             return None
-        below = containers.children(child, kind, self._kinds)
+        below = containers.children(child, kind, self.kinds)
         if below is None:
             return None
         self.visited.add(id(child))
@@ -227,9 +226,9 @@ class Walk:
             entries = levels[-1][1]
             place += 1
             style, key, child = next(entries, (SKIPPED, 1, None))
-            kind = self._kinds.of(child)
+            kind = self.kinds.of(child)
             first = path[place] - (place < len(path) - 1)
-            below = None if kind == LEAF or kind >= TENSOR else containers.children(child, kind, self._kinds, first)
+            below = None if kind == LEAF or kind >= TENSOR else containers.children(child, kind, self.kinds, first)
             if below is None:
                 path[place - 1] += key - 1 if style == SKIPPED else 0
                 del path[place:]

@@ -1,6 +1,7 @@
 """Tensors that wrap others, such as DTensor: they are never watched themselves, but what they consist of is told."""
 
 import sys
+from itertools import islice
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from tensortui.agent import containers, labels
@@ -12,6 +13,7 @@ from tensortui.wire.messages import GRADIENT
 
 DEPTH = 3  # wrappers in wrappers
 MAX_PARTS = 16
+MOST = 1_000  # attributes that are looked at
 
 Part = Tuple[str, Any]  # name, tensor
 
@@ -47,9 +49,9 @@ class Wrappers:
 
     def _attributes(self, tensor: Any) -> List[Part]:
         found = self._tensors([(key, value) for _, key, value in containers.slots(tensor)])
-        if not found:  # the dictionary is only asked for where need be
+        if not found and self._kinds.may_open(tensor):
             space = containers.instance_dict(tensor) or {}
-            found = self._tensors(list(space.items()))
+            found = self._tensors(list(islice(dict.items(space), MOST)))
         return found[:MAX_PARTS]
 
     def _tensors(self, entries: List[Part]) -> List[Part]:

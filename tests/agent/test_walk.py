@@ -1,7 +1,9 @@
 """The walk below the roots of names: in short pieces, through whatever a program holds, at no cost to it."""
 
 import collections
+import functools
 import gc
+import sys
 import threading
 import time
 import types
@@ -10,7 +12,7 @@ import weakref
 import pytest
 import torch
 
-from tensortui.agent import containers, names, opened, roles, walk
+from tensortui.agent import containers, inline, names, roles, walk
 from tensortui.agent.census import WeakBag
 from tensortui.agent.guard import Alone
 
@@ -180,34 +182,129 @@ def test_attributes_are_not_laid_out_anew_for_nothing():
     assert len(gc.get_referents(plain)) == before
 
 
-@pytest.mark.skipif(not opened.LAYS_OUT_ANEW, reason="this interpreter does not lay attributes out anew")
-def test_few_objects_of_a_class_are_laid_out_anew(agent, program):
-    """An object whose `__dict__` was asked for refers to it; before, it refers to the values themselves."""
+def dictionaries():
+    gc.collect()
+    return sum(type(one) is dict for one in gc.get_objects())
 
-    class Sample:
-        def __init__(self, tensor):
-            self.tensor, self.kinds, self.number = tensor, [int, str], 1
 
-    class Record:
-        def __init__(self):
-            self.kinds, self.number = [int, str], 1
+class Sample:
+    def __init__(self, tensor):
+        self.tensor, self.kinds, self.number = tensor, [int, str], 1
 
-    def laid_out(things):
-        return sum(dict in map(type, gc.get_referents(one)) for one in things)
 
+class Record:
+    def __init__(self):
+        self.kinds, self.number = [int, str], 1
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="all objects have dictionaries")
+def test_no_object_is_given_a_dictionary(agent, program):
+    before = dictionaries()
     program.records = [Record() for _ in range(1000)]
     program.samples = [Sample(t() if not number % 100 else None) for number in range(10_000)]
     program.tensors = [Sample(t()) for _ in range(300)]
     one = agent()
     for _ in range(3):
         found = one.names()
-    assert laid_out(program.records) == 0
-    assert laid_out(program.samples) + laid_out(program.tensors) == 100
+    assert dictionaries() < before + 100
+    assert found.of(program.samples[200].tensor)[0] == ["program.samples[200].tensor"]
+    assert found.of(program.tensors[299].tensor)[0] == ["program.tensors[299].tensor"]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="all objects have dictionaries")
+def test_few_objects_of_a_class_are_given_a_dictionary_where_none_can_be_read_in_place(agent, program, monkeypatch):
+    monkeypatch.setattr(inline.LAYOUT, "usable", False)
+    program.records = [Record() for _ in range(1000)]
+    program.samples = [Sample(t() if not number % 100 else None) for number in range(10_000)]
+    program.tensors = [Sample(t()) for _ in range(300)]
+    one = agent()
+    for _ in range(3):
+        found = one.names()
+    assert sum(map(inline.LAYOUT.has_dictionary, [*program.samples, *program.tensors])) == 100
+    assert not any(map(inline.LAYOUT.has_dictionary, program.records))
     assert found.of(program.samples[0].tensor)[0] == ["program.samples[0].tensor"]
     assert found.of(program.tensors[299].tensor)[0] == ["program.tensors[299].<attribute>"]
     del program.samples[:], program.tensors[100:]
     one.names()
     assert one.names().of(program.tensors[99].tensor)[0] == ["program.tensors[99].tensor"]
+
+
+def test_an_object_made_in_c_is_not_asked_for_all_that_is_in_it(agent, program, monkeypatch):
+    @functools.lru_cache(10_000)
+    def cached(number):
+        return (number,)
+
+    for number in range(5000):
+        cached(number)
+    cached.held = [t()]
+    program.cached = cached
+    lengths = []
+
+    def get_referents(*things, original=gc.get_referents):
+        found = original(*things)
+        lengths.append(len(found))
+        return found
+
+    monkeypatch.setattr(gc, "get_referents", get_referents)
+    found = agent().names()
+    assert max(lengths, default=0) < 1000
+    if containers.type_flags(type(cached)) & containers.HEAP_TYPE:
+        assert found.of(cached.held[0])[0] == ["program.cached.held[0]"]
+
+
+def calls(work):
+    """Count the functions that are called, in Python and in C."""
+    count = 0
+
+    def note(frame, event, argument):
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def one_of(opened):
+    return next(opened())
+
+
+@pytest.mark.parametrize("make", [Record, torch.nn.Identity])
+def test_very_many_attributes_are_opened_in_parts(make):
+    thing = make()
+    for number in range(containers.HEAD + containers.TAIL + 500):
+        thing.__dict__[f"_{number}"] = [number]
+    kinds = containers.Kinds([(torch.nn.Module, containers.MODULE)])
+    kind = kinds.of(thing)
+    entries = list(containers.children(thing, kind, kinds))
+    assert kinds.abridged
+    assert len(entries) == containers.HEAD + containers.TAIL
+    assert [key for style, key, _ in entries if style == containers.ATTRIBUTE][-1] == f"_{containers.HEAD + 500}"
+    for start in (1, 9, 100, 15_999, 16_000, 16_001, 19_990):
+        opened = functools.partial(containers.children, thing, kind, kinds, start)
+        assert list(opened()) == entries[start:]
+        assert calls(functools.partial(one_of, opened)) < 200
+
+
+def test_what_is_known_of_a_type_goes_with_it():
+    """The next type may lie where it lay."""
+    kinds = containers.Kinds([])
+    for _ in range(20):
+        held = type("Held", (list,), {})
+        assert kinds.of(held()) == containers.LIST
+        at = id(held)
+        del held
+        gc.collect()
+        others = [type("Other", (), {}) for _ in range(20)]
+        assert [kinds.of(one()) for one in others] == [containers.OBJECT] * 20
+        if any(id(one) == at for one in others):
+            return
+        del others
+        gc.collect()
+    pytest.skip("no type came to lie where another had")
 
 
 def test_a_type_without_an_order_of_bases_is_told(monkeypatch):
@@ -219,7 +316,7 @@ def test_the_entries_of_a_module_from_any_position():
     model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2), torch.nn.Identity())
     model.weight, model.held = torch.nn.Parameter(t()), [t()]
     model.register_buffer("table", t())
-    entries = list(containers.module_entries(model))
+    entries = list(containers.module_entries(model, 0, containers.Kinds([])))
     assert [key for _, key, _ in entries] == ["weight", "table", "0", "1", "2", "held"]
     for start in range(8):
         found = list(containers.children(model, containers.MODULE, containers.Kinds([]), start))
