@@ -13,8 +13,8 @@ from tensortui.agent.deques import Found, search_deques
 from tensortui.agent.frames import Locals
 from tensortui.agent.guard import Alone
 from tensortui.agent.heap import OFTEN, Heap, Hit
-from tensortui.agent.links import Link, Links, Spot, may_hold, type_label
-from tensortui.agent.memory import Memory
+from tensortui.agent.links import Link, Links, Spot, is_cache, may_hold, type_label
+from tensortui.agent.memory import WORD, Memory
 from tensortui.agent.objects import Objects, Place, pointers_to
 from tensortui.agent.opened import Opened
 from tensortui.agent.roots import Root, Roots, Running, globals_of, is_namespace
@@ -26,6 +26,10 @@ MOST_HITS = 400  # places of one word that are looked at
 SECONDS = 20.0  # of processor time
 REFERENCES = (1 << 32) - 1  # of the first word of an object: 3.14 has flags above it
 ARRAYS = ("ndarray", "numpy.ndarray")
+CACHED = "functools._lru_list_elem"  # an entry of an lru_cache
+BEFORE, NEXT = 2, 3  # words of an entry, and of the cache itself, with the entries beside it: no references
+MOST_CACHED = 100_000  # entries that are gone along
+ALONG = 20  # of them between two pieces
 
 
 class Down(NamedTuple):
@@ -68,6 +72,7 @@ class Search:
         self.nodes: Dict[int, Node] = {}
         self.cut = False
         self.said = ""
+        self._cached: List[Tuple[int, Down]] = []  # entries of lru_caches whose cache is not found yet
 
     def run(self, tracked: Tracked, heap: Heap) -> Generator[Any, None, Optional[Node]]:
         """Find what leads to the tensor; return its node, or None where it is gone."""
@@ -181,6 +186,8 @@ class Search:
             yield from self._objects.around(address, place)
             above += self._take(words[word], address, place)
             yield
+            while self._cached:
+                yield from self._enter_cache(*self._cached.pop(), above)
 
     def _take(self, held: Node, address: int, place: Place) -> List[Node]:
         """Enter what holds `held` by the word at `address`; return what is new and is to be gone on with."""
@@ -207,6 +214,10 @@ class Search:
             return []
         with Alone():
             for at in place.plain:
+                kind = self._objects.kind_of(at)
+                if kind is not None and type_label(kind) == CACHED:
+                    self._cached.append((at, Down(held, Spot(address, 0), Link("", ""))))
+                    return []
                 above += self._enter_plain(at, held, address)
         if above:
             return above
@@ -265,6 +276,36 @@ class Search:
         label = type_label(kind)
         node.down.append(Down(held, Spot(address, 0), Link("array" if label in ARRAYS else "object", label)))
         return [node] if fresh else []
+
+    def _enter_cache(self, entry: int, down: Down, above: List[Node]) -> Work:
+        """Enter the lru_cache of an entry with `down` in it: the entries know those beside them, up to the cache.
+
+        That each is known by the next proves that they are in there still.
+        """
+        memory, at = self._memory, entry
+        kind, steps = memory.word(entry + WORD), 0
+        while steps < MOST_CACHED:
+            after = memory.word(at + NEXT * WORD)
+            words = memory.words(after, NEXT)
+            if not words or words[BEFORE] != at:
+                return
+            if words[1] != kind:
+                break
+            at, steps = after, steps + 1
+            if not steps % ALONG:
+                yield
+        self.cut = self.cut or steps == MOST_CACHED
+        with Alone():
+            references = memory.word(after) & REFERENCES
+            for holder in self._objects.alive.take([after], self._objects.kinds):
+                if is_cache(holder) and memory.word(down.spot.address) == down.held.address:
+                    fresh = after not in self.nodes
+                    node = self._node(after)
+                    self._count(after, references)
+                    if all(one.spot != down.spot for one in node.down):
+                        down.held.seen += 1
+                        node.down.append(down._replace(link=self._links.find(holder, None, down.spot)))
+                    above += [node] if fresh else []
 
     def _learn(self, thing: Any, node: Node) -> None:
         """Find the words for what an object holds of which only the address was known."""

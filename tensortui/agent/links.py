@@ -71,8 +71,13 @@ class Links:
         """Return the object at `address`, and how many references `holder` has to it; (None, 0) where it has none.
 
         What its type tells the collector is asked once; a very long container, of which one reference is looked at and
-        many may be, is asked for the entry at `spot` alone.
+        many may be, is asked for the entry at `spot` alone. An lru_cache, which would tell of all that is in it, is not
+        asked: what it holds directly is there in itself.
         """
+        if is_cache(holder):
+            inside = 0 < spot.address - id(holder) < _CACHE.__basicsize__ and self._memory.word(spot.address) == address
+            one = self._take(address) if inside else None
+            return one, 0 if one is None else 1
         if self._is_long(holder):
             one = self._held_in_long(holder, address, spot)
             return one, 0 if one is None else LONG
@@ -88,8 +93,10 @@ class Links:
             except IndexError:
                 return None
             return one if one is not None and id(one) == address else None
-        if self._memory.word(spot.address) != address:
-            return None
+        return self._take(address) if self._memory.word(spot.address) == address else None
+
+    def _take(self, address: int) -> Any:
+        """Return the object at `address`, where one lives there that the collector knows."""
         return next(iter(self._objects.alive.take([address], self._objects.kinds)), None)
 
     def _references(self, holder: Any) -> List[Any]:
@@ -155,7 +162,7 @@ class Links:
             return self._frame(holder, spot)
         if kind is types.TracebackType:
             return Link("traceback", "line %d" % holder.tb_lineno)
-        if kind is _CACHE:
+        if is_cache(holder):
             return Link("cache", "lru_cache of %s" % _wrapped(holder))
         if flags & EXCEPTION_FLAG:
             return _exception(holder, held)
@@ -314,6 +321,11 @@ def _place(holder: Any, spot: Spot) -> Optional[int]:
     start = spot.buffer if base is list else id(holder) + ITEMS + (WORD if sys.version_info >= (3, 14) else 0)  # a hash
     place, odd = divmod(spot.address - start, WORD)
     return place if start and not odd and 0 <= place < base.__len__(holder) else None
+
+
+def is_cache(thing: Any) -> bool:
+    """Whether `thing` is a function with an lru_cache, told by its type alone."""
+    return any(one is _CACHE for one in type_mro(type(thing)))
 
 
 def is_deque(thing: Any) -> bool:
