@@ -5,7 +5,7 @@ import weakref
 from typing import Any, Callable, Deque, Dict, Generator, Iterator, List, Optional, Set, Tuple
 
 from tensortui.agent.containers import is_wrapper
-from tensortui.agent.labels import IN_FRAME
+from tensortui.agent.labels import IN_FRAME, without_line
 from tensortui.wire.messages import OTHER
 
 SEPARATOR = "\0"  # between the names of one tensor: no name has an unprintable character in it
@@ -21,7 +21,7 @@ class Tracked:
 
     __slots__ = (
         "base", "born", "cpp_only", "exact", "found", "id", "names", "pyid", "ref", "row", "saved",
-        "saved_as", "storage", "views",
+        "saved_as", "storage", "told", "views",
     )  # fmt: skip
 
     def __init__(self, number: int, ref: "weakref.ref[Any]", pyid: int, born: float) -> None:
@@ -33,6 +33,7 @@ class Tracked:
         self.storage: Optional[int] = None
         self.row: Optional[bytes] = None
         self.names = ""  # joined by SEPARATOR
+        self.told = 0.0  # when a sample last saw by which variable or container it is reached
         self.found = OTHER  # category by what the names pass saw
         self.saved = False  # the graph pass saw it saved for backward
         self.saved_as = ""  # as what and by which node: the name of those that have no other
@@ -62,11 +63,11 @@ def with_variables(known: str, before: str, now: str) -> str:
 
     Names keep their places: a line of a frame may have changed. New ones of a script come first, others last.
     """
-    given = {_without_line(one): one for one in now.split(SEPARATOR) if one}
-    old = {_without_line(one) for one in before.split(SEPARATOR) if one}
+    given = {without_line(one): one for one in now.split(SEPARATOR) if one}
+    old = {without_line(one) for one in before.split(SEPARATOR) if one}
     names = []
     for one in known.split(SEPARATOR) if known else ():
-        key = _without_line(one)
+        key = without_line(one)
         if key in given:
             names.append(given.pop(key))
         elif key not in old:
@@ -74,11 +75,6 @@ def with_variables(known: str, before: str, now: str) -> str:
     first = [one for one in given.values() if IN_FRAME not in one]
     last = [one for one in given.values() if IN_FRAME in one]
     return SEPARATOR.join([*first, *names, *last][:MAX_NAMES])
-
-
-def _without_line(name: str) -> str:
-    head, colon, line = name.rpartition(":")
-    return head + line.lstrip("0123456789") if colon and IN_FRAME in name else name
 
 
 def is_passing(names: str) -> bool:

@@ -1,10 +1,12 @@
 """Names for what hangs below an object, made only from objects of exact builtin types: no user code runs."""
 
+import re
 from typing import Any
 
 MAX_KEY = 60  # characters of one key
 IN_FRAME = " @ "  # in a name, before the frame that a variable belongs to: nothing else in a name may look like it
 NO_FRAME = r" \x40 "
+_LINE = re.compile(r":\d+(?= \[|$)")
 MAX_NAME = 400  # characters of a whole name
 _PLAIN = (int, float, bool, complex, bytes, type(None), type(Ellipsis))
 _NAME = type.__dict__["__name__"].__get__
@@ -55,6 +57,12 @@ def variable(name: Any) -> str:
     if type(name) is str and name.isidentifier() and len(name) <= MAX_KEY:
         return safe(name)
     return "globals()[%s]" % key(name)
+
+
+def without_line(name: str) -> str:
+    """Return the name of a variable, or what follows it, without the line at which its function is by now."""
+    path, at, frame = name.partition(IN_FRAME)
+    return path + at + _LINE.sub("", frame, count=1) if at else name
 
 
 def middle(text: str) -> str:

@@ -1,15 +1,15 @@
 """Give the tensors their names: how the program itself would reach them."""
 
 import functools
-import operator
 import os
 import sys
+from itertools import compress
 from types import CodeType
-from typing import Any, Callable, Dict, Generator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Generator, List, Optional, Tuple, TypeVar
 
 from tensortui.agent import containers, labels, roles
 from tensortui.agent.census import Census, Context, Tracked, Work
-from tensortui.agent.containers import LEAF, LEARNED, MODULE, OPTIMIZER, TENSOR, VARIABLE, Entries, Entry, Kinds
+from tensortui.agent.containers import LEAF, LEARNED, MODULE, OPTIMIZER, TENSOR, VARIABLE, Entries, Kinds
 from tensortui.agent.frames import MAX_DEPTH, Locals, find_frame, stack_of, thread_names
 from tensortui.agent.guard import MOST_FRAMES, Alone, Stillness
 from tensortui.agent.opened import Opened as Laid
@@ -27,6 +27,7 @@ RECENT_ENTRIES = 500  # below one variable
 LIBRARY_DEPTH = 3
 LIBRARY_EVERY = 60.0  # seconds
 
+_T = TypeVar("_T")
 _SKIPPED = ("torch", "tensortui")  # nothing of the program's is in their globals
 
 _locals: Optional[Locals] = None
@@ -100,11 +101,11 @@ def revisit_of(census: Census) -> Revisit:
     return found
 
 
-def revisit(context: Context, named: Callable[[Tracked], None]) -> Work:
+def revisit(context: Context, named: Callable[[Tracked], None], stirred: bool) -> Work:
     """Call the tensors in containers by where they are now; `named` is told whose name has changed."""
     if context.census.base is not None:
         kinds = make_kinds(context, context.census.base)
-        yield from revisit_of(context.census).run(context.census, kinds, named)
+        yield from revisit_of(context.census).run(context.census, kinds, named, stirred)
 
 
 def discover_recent(context: Context) -> Work:
@@ -229,33 +230,31 @@ class Globals:
         if space is None:
             return None
         if self._keys is None:
+            keys, values = list(dict.keys(space)), list(dict.values(space))
+            chosen = (
+                only_modules(keys, values, self._kinds) if self._modules else direct_first(keys, values, self._kinds)
+            )
             # A key of the program's own class would be asked for its hash.
-            entries = [entry for entry in containers.items(space, VARIABLE) if type(entry[1]) is str]
-            chosen = only_modules(entries, self._kinds) if self._modules else direct_first(entries, self._kinds)
-            self._keys = [key for _, key, _ in chosen]
+            self._keys = [key for key in chosen if type(key) is str]
         return ((VARIABLE, key, space.get(key)) for key in self._keys[start:])
 
 
-def only_modules(entries: List[Entry], kinds: Kinds) -> List[Entry]:
-    """Return those of `entries` that are modules."""
-    return _of_kinds(entries, kinds, lambda kind: kind == MODULE)
+def only_modules(keys: List[_T], values: List[Any], kinds: Kinds) -> List[_T]:
+    """Return those of `keys` whose values are modules."""
+    return _of_kinds(keys, values, kinds, lambda kind: kind == MODULE)
 
 
-def direct_first(entries: List[Entry], kinds: Kinds) -> List[Entry]:
-    """Return the entries, tensors first: what has a variable of its own is not called by a container it is in too."""
-    direct = _of_kinds(entries, kinds, lambda kind: kind >= TENSOR)
-    return direct + _of_kinds(entries, kinds, lambda kind: LEAF < kind < TENSOR)
+def direct_first(keys: List[_T], values: List[Any], kinds: Kinds) -> List[_T]:
+    """Return the keys, tensors' first: what has a variable of its own is not called by a container it is in too."""
+    direct = _of_kinds(keys, values, kinds, lambda kind: kind >= TENSOR)
+    return direct + _of_kinds(keys, values, kinds, lambda kind: LEAF < kind < TENSOR)
 
 
-def _of_kinds(entries: List[Entry], kinds: Kinds, wanted: Callable[[int], bool]) -> List[Entry]:
-    """Return the entries of some kinds. There may be thousands: each type is told once."""
-    values = list(map(_value, entries))
-    types = dict(zip(map(id, map(type, values)), values))
-    chosen = {kind for kind, value in types.items() if wanted(kinds.of(value))}
-    return [entry for entry in entries if id(type(entry[2])) in chosen]
-
-
-_value = operator.itemgetter(2)
+def _of_kinds(keys: List[_T], values: List[Any], kinds: Kinds, wanted: Callable[[int], bool]) -> List[_T]:
+    """Return the keys of values of some kinds. There may be thousands: each type is told once, the rest done in C."""
+    types = list(map(id, map(type, values)))
+    chosen = {kind for kind, value in dict(zip(types, values)).items() if wanted(kinds.of(value))}
+    return list(compress(keys, map(chosen.__contains__, types)))
 
 
 def _global_again(module: str, way: Way, kinds: Kinds) -> Opened:
@@ -342,21 +341,21 @@ class Frames:
             found = self._list(library)
         yield
         for modules in (True, False) if depth else (False,):
-            for thread, at, suffix in found:
+            for thread, at, suffix, called in found:
                 root = Root(functools.partial(self._variables, thread, at, suffix, modules), "", suffix, depth)
                 root.local = not library
                 root.hides = not library
                 root.spare = library
                 if not library:
-                    root.where = thread, at, suffix.rpartition(":")[0]
-                    root.again = functools.partial(_local_again, thread, at, suffix)
+                    root.where = thread, at, labels.without_line(suffix)
+                    root.again = functools.partial(_local_again, thread, at, suffix, called)
                 yield from self._walk.below(root)
         self.whole = self.whole and not self._walk.partial
 
-    def _list(self, library: bool) -> List[Tuple[int, int, str]]:
-        """Return thread, address and name suffix of the frames, the outermost of each thread first."""
+    def _list(self, library: bool) -> List[Tuple[int, int, str, str]]:
+        """Return thread, address, name suffix and name of the thread of the frames, the outermost of each first."""
         names = thread_names()
-        found: List[Tuple[int, int, str]] = []
+        found: List[Tuple[int, int, str, str]] = []
         left = MOST_FRAMES
         stacks = list(Stillness().frames.items())
         most = max(MAX_FRAMES // max(len(stacks), 1), LEAST_FRAMES)
@@ -371,7 +370,8 @@ class Frames:
                 self._say(TOO_MANY)
                 chosen[most // 2 : -most // 2] = []
             for at in chosen:
-                found.append((thread, id(at), frame_suffix(at.f_code, at.f_lineno, names.get(thread, ""))))
+                called = names.get(thread, "")
+                found.append((thread, id(at), frame_suffix(at.f_code, at.f_lineno, called), called))
         return found
 
     def _say(self, reason: str) -> None:
@@ -389,8 +389,9 @@ class Frames:
         if frame is None:
             return None
         entries = [(VARIABLE, name, value) for name, value in self._locals.of(frame, now)]
-        chosen = only_modules(entries, self._kinds) if modules else direct_first(entries, self._kinds)
-        return iter(chosen[start:])
+        values = [value for _, _, value in entries]
+        chosen = only_modules if modules else direct_first
+        return iter(chosen(entries, values, self._kinds)[start:])
 
     @staticmethod
     def find(now: Stillness, thread: int, at: int, suffix: str) -> Any:
@@ -399,7 +400,7 @@ class Frames:
         return frame if frame is not None and _where(frame.f_code) in suffix else None
 
 
-def _local_again(thread: int, at: int, suffix: str, way: Way, kinds: Kinds) -> Opened:
+def _local_again(thread: int, at: int, suffix: str, called: str, way: Way, kinds: Kinds) -> Opened:
     """Return what a way leads to from the local variables of a frame. It outlives the pass, and so knows none of it."""
     now = Stillness()
     frame = Frames.find(now, thread, at, suffix)
@@ -409,7 +410,6 @@ def _local_again(thread: int, at: int, suffix: str, way: Way, kinds: Kinds) -> O
     thing = descend(thing, way[1:], kinds) if thing is not None else None
     if thing is None:
         return None
-    called = suffix.partition(" [")[2][:-1]
     return thing, frame_suffix(frame.f_code, frame.f_lineno, called)
 
 

@@ -5,6 +5,7 @@ dictionaries that hold tensors; by that way they are found again, without a refe
 """
 
 import collections
+import time
 from itertools import chain, islice
 from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
@@ -12,17 +13,25 @@ from tensortui.agent import containers, labels
 from tensortui.agent.census import MAX_NAMES, SEPARATOR, Census, Tracked, Work
 from tensortui.agent.containers import DEQUE, DICT, LIST, MODULE, OBJECT, TENSOR, TUPLE, WRAPPER, Entry, Kinds
 from tensortui.agent.guard import Alone, DisturbedError
+from tensortui.agent.rows import IS_LEAF, cell
+from tensortui.wire.messages import INPUT, OTHER
 
-MOST_VISITS = 100  # containers that are known
-ENTRIES = 1_500  # that are looked at with one sample
-WHOLE = 256  # entries of a container that are looked at each time; of a longer one its end, and a part in turn
-END, MOST_NEW = 32, 400  # and those that are new since the last look
-REACH = 20_000  # entries of a deque from its beginning that are come to: it is gone through from there
-MOST_TENSORS = 600  # in one container, with one sample: well under a millisecond
+MOST_VISITS = 1_000  # containers that are known
+CROWDED = "names: more than %d containers hold tensors; what comes and goes in the others is named once in a while only"
+CROWDED_FOR = 60.0  # seconds for which that is said
+ENTRIES, SECONDS = 1_500, 0.004  # that are looked at with one sample, and of processor time: the rest with the next
+WHOLE = 128  # entries of a container that are looked at each time; of a longer one its end, and a part in turn
+END, MOST_NEW = 32, 192  # and those that are new since the last look
+REACH = 20_000  # entries of a deque or dictionary from its beginning that are come to: it is gone through from there
+MOST_TENSORS = END + MOST_NEW + WHOLE  # in one container, with one sample: about a millisecond
 EMPTY = 20  # looks without a tensor, after which a container is forgotten
-SMALL = 8  # entries of a container within one of these: a pair, say
+SMALL, NESTED = 8, 2  # entries of a container within one of these, a pair, say; and how many stand within each other
+FIELDS = 32  # attributes of an object within one
 MOST_KEYS = 1_000
 CALM, MOST_CALM = 3, 30.0  # looks without a change, and seconds for which only the ends are looked at then, at most
+STIRRED = 3.0  # the most seconds of these while there is something new that has no name
+YOUNG = 30.0  # seconds for which a leaf counts as an input batch, in a variable or in a few of a container in one
+FEW = 16
 
 Way = Tuple[Tuple[int, Any], ...]  # style and key of each step from the root
 Opened = Optional[Tuple[Any, str]]  # what the way leads to, and what follows its name
@@ -32,23 +41,26 @@ Opener = Callable[[Way, "Kinds"], Opened]  # quoted: typing would keep the class
 class Visit:
     """One container: how to come to it, and which tensors were last found in it."""
 
-    __slots__ = ("calm", "cursor", "due", "ends", "ids", "open", "prefix", "way")
+    __slots__ = ("calm", "cursor", "due", "ends", "frame", "ids", "left", "looked", "nested", "open", "prefix", "way")
 
     def hold(self, number: int) -> None:
         """Note that a tensor was found in it: it may be called otherwise when it is no more."""
-        if len(self.ids) < 2 * WHOLE:
+        if len(self.ids) < 2 * MOST_TENSORS:
             self.ids.add(number)
 
-    def __init__(self, opener: Opener, way: Way, prefix: str) -> None:
-        """Start with nothing seen."""
+    def __init__(self, opener: Opener, way: Way, prefix: str, frame: str) -> None:
+        """Start with nothing seen. `frame` is what follows the names, without the line."""
         self.open = opener
         self.way = way
         self.prefix = prefix
+        self.frame = frame
         self.ids: Set[int] = set()
-        self.ends: Tuple[int, ...] = ()  # how many entries it had, and the first and the last by their addresses
+        self.ends: Tuple[int, ...] = ()  # how many entries it had, and which, as far as that is cheap
         self.cursor = 0
+        self.left = 0  # entries that are to be gone through since it last was changed
         self.calm = 0
-        self.due = 0.0
+        self.looked = self.due = 0.0
+        self.nested = False  # whether what it holds lies in containers and objects that are its entries
 
 
 class Revisit:
@@ -58,54 +70,102 @@ class Revisit:
         """Start with none."""
         self._clock = clock
         self._visits: Dict[Tuple[Any, Way], Visit] = {}
+        self._crowded = float("-inf")
 
     def note(self, where: Any, opener: Opener, way: Way, prefix: str) -> Optional[Visit]:
         """Remember the container at the end of a way from the root `where`; None where there are too many."""
         visit = self._visits.get((where, way))
-        if visit is None and len(self._visits) < MOST_VISITS:
-            visit = self._visits[where, way] = Visit(opener, way, prefix)
+        if visit is None:
+            if len(self._visits) >= MOST_VISITS:
+                self._crowded = self._clock()
+                return None
+            frame = where[-1] if isinstance(where, tuple) else ""
+            visit = self._visits[where, way] = Visit(opener, way, prefix, frame)
         return visit
 
     def knows(self, where: Any, way: Optional[Way]) -> bool:
         """Whether the container at the end of a way is looked at with each sample anyhow."""
         return way is not None and (where, way) in self._visits
 
-    def run(self, census: Census, kinds: Kinds, named: Callable[[Tracked], None]) -> Work:
-        """Look at them and call the tensors in them by where they are now; `named` is told whose name has changed."""
+    def reasons(self) -> List[str]:
+        """Return one sentence where there are more containers than can be followed."""
+        return [CROWDED % MOST_VISITS] if self._clock() - self._crowded < CROWDED_FOR else []
+
+    def following(self, variables: bool) -> Callable[[str], bool]:
+        """Return what tells whether a name is that of an entry of what is looked at here, or of one of the variables.
+
+        That is for a moment; `variables` are only asked for where samples look at them.
+        """
+        places = {(visit.prefix, visit.frame): visit for visit in self._visits.values()}
+
+        def follows(name: str) -> bool:
+            path, at, frame = labels.without_line(name).partition(labels.IN_FRAME)
+            if path.isidentifier():
+                return variables
+            for end, letter in enumerate(path):
+                visit = places.get((path[:end], at + frame)) if letter in _STEPS else None
+                if visit is not None and _is_within(name, visit):
+                    return True
+            return False
+
+        return follows
+
+    def run(self, census: Census, kinds: Kinds, named: Callable[[Tracked], None], stirred: bool = False) -> Work:
+        """Look at them and call the tensors in them by where they are now; `named` is told whose name has changed.
+
+        `stirred`: there is something new that has no name, so that less is left to later.
+        """
         now = self._clock()
-        left = ENTRIES
-        for key, visit in list(self._visits.items()):
-            if left <= 0:
-                return
-            del self._visits[key]  # to the end, where it still is there
-            with Alone():
-                try:
-                    looked = _look(visit, census, kinds, named, now)
-                except (DisturbedError, RuntimeError, LookupError, StopIteration):  # the frame went on, it was changed
-                    looked = 1
-            if looked is not None:
-                self._visits[key] = visit
-                left -= looked
+        left, seconds = ENTRIES, SECONDS
+        waiting = list(reversed(self._visits))
+        while waiting and left > 0 and seconds > 0:
+            start = time.thread_time()
+            with Alone() as alone:
+                while waiting and left > 0 and not alone.over():
+                    key = waiting.pop()
+                    visit = self._visits.pop(key)  # to the end, where it still is there
+                    until = visit.due
+                    if stirred:
+                        until = now if visit.nested else min(until, visit.looked + STIRRED)
+                    try:
+                        looked = _look(visit, census, kinds, named, now, now < until)
+                    except (DisturbedError, RuntimeError, LookupError, StopIteration):  # the frame went on, it changed
+                        looked = 1
+                    if looked is not None:
+                        self._visits[key] = visit
+                        left -= looked
+            seconds -= time.thread_time() - start
             yield
 
 
-def _look(visit: Visit, census: Census, kinds: Kinds, named: Callable[[Tracked], None], now: float) -> Optional[int]:
-    """Look at one; return how many entries that were, or None where there is no such container any more."""
+def _look(
+    visit: Visit, census: Census, kinds: Kinds, named: Callable[[Tracked], None], now: float, calm: bool
+) -> Optional[int]:
+    """Look at one; return how many entries that were, or None where there is no such container any more.
+
+    While it is `calm` it is enough that it has the same entries.
+    """
     found = visit.open(visit.way, kinds)
     if found is None:
         return None
     thing, suffix = found
     kind = kinds.of(thing)
     if kind in (OBJECT, MODULE):
-        entries, size = _attributes(thing, visit.prefix, kinds), 0
+        if not kinds.may_open(thing):
+            return None
+        entries, size = _attributes(thing, visit.prefix, kinds, MOST_KEYS), 0
     elif kind in SIZES:
         size = SIZES[kind](thing)
         ends, visit.ends = visit.ends, _ends(thing, kind, size)
-        if ends == visit.ends and now < visit.due:
+        if ends != visit.ends:
+            visit.left = size
+        elif calm and visit.left <= 0:
             return 1
-        entries = _tensors(_part(thing, kind, size, ends[0] if ends else size, visit), visit.prefix, kinds)
+        entries = _tensors(_part(thing, kind, size, ends[0] if ends else 0, visit), visit.prefix, kinds, NESTED)
     else:
         return None
+    start = len(visit.prefix) + 1
+    batch = len(visit.way) == 1 and 0 < size <= FEW
     calls: Dict[int, List[str]] = {}
     tensors: Dict[int, Tracked] = {}
     count = 0
@@ -113,27 +173,41 @@ def _look(visit: Visit, census: Census, kinds: Kinds, named: Callable[[Tracked],
         count += 1
         tracked = census.find(tensor)
         if tracked is not None:
+            if size and (not name.endswith("]") or name.find("[", start) > 0):
+                visit.nested = True
+            elif batch and _is_input(tracked, visit, census, now):
+                tracked.found = INPUT
+                named(tracked)
             tensors[tracked.id] = tracked
             calls.setdefault(tracked.id, []).append(labels.clip(name + suffix))
     changed = False
     for number, tracked in tensors.items():
         once = list(dict.fromkeys(calls[number]))  # the end and the part in turn may overlap
-        changed |= _call(tracked, visit.prefix, suffix, once, named)
+        changed |= _call(tracked, visit, once, named, now)
     seen = set(tensors)
     if size <= WHOLE and count < MOST_TENSORS:
         for number in visit.ids - seen:
             gone = census.by_id.get(number)
             if gone is not None:
-                changed |= _call(gone, visit.prefix, suffix, [], named)
+                changed |= _call(gone, visit, [], named, now)
     changed |= seen != visit.ids
     visit.ids = seen
     visit.calm = 0 if changed else visit.calm + 1
     if not seen and visit.calm > EMPTY:
         return None  # a pass notes it again, should that change
+    visit.looked = now
     visit.due = now + (min(2.0 ** (visit.calm - CALM), MOST_CALM) if visit.calm > CALM else 0.0)
     return count + 1
 
 
+def _is_input(tracked: Tracked, visit: Visit, census: Census, now: float) -> bool:
+    """Whether it is a young leaf: in one of few entries of what a variable holds, that is what a batch looks like."""
+    if tracked.found != OTHER or tracked.row is None or now - tracked.born >= YOUNG:
+        return False
+    return bool(cell(tracked.row, IS_LEAF)) and (visit.frame != "" or tracked.id > census.first)
+
+
+_STEPS = "[."  # what an entry or an attribute begins with
 SIZES: Dict[int, Callable[[Any], int]] = {
     LIST: list.__len__,
     DICT: dict.__len__,
@@ -146,30 +220,33 @@ _BASES = {LIST: list, TUPLE: tuple, DEQUE: collections.deque}
 
 
 def _ends(thing: Any, kind: int, size: int) -> Tuple[int, ...]:
+    """Return how many entries there are, and which they are: of a long container the first and the last."""
     if not size:
         return (0,)
+    base: Any = _BASES.get(kind)
+    if size <= WHOLE:
+        return size, hash(tuple(map(id, dict.values(thing) if kind == DICT else base.__iter__(thing))))
     if kind == DICT:
         return size, id(next(iter(dict.values(thing)))), id(next(reversed(dict.values(thing))))
-    base: Any = _BASES[kind]
     return size, id(base.__getitem__(thing, 0)), id(base.__getitem__(thing, -1))
 
 
 def _part(thing: Any, kind: int, size: int, before: int, visit: Visit) -> Iterator[Entry]:
     """Yield the entries that are due: all, or those at the end and some of the others."""
-    if kind == DICT:
-        if size <= WHOLE:
-            yield from containers.items(thing)
-        else:  # the newest are the last; none of the others changes its key
-            for key, value in islice(reversed(dict.items(thing)), END + min(max(size - before, 0), MOST_NEW)):
-                yield containers.ITEM, key, value
-        return
-    base: Any = _BASES[kind]
+    base: Any = _BASES.get(kind)
+    visit.left -= WHOLE
     if size <= WHOLE:
-        yield from zip_items(range(size), base.__iter__(thing))
+        yield from containers.items(thing) if kind == DICT else zip_items(range(size), base.__iter__(thing))
         return
     end = min(END + min(max(size - before, 0), MOST_NEW), size)
-    start = visit.cursor if visit.cursor < min(size, REACH if kind == DEQUE else size) else 0
+    start = visit.cursor if visit.cursor < min(size, size if kind in (LIST, TUPLE) else REACH) else 0
     visit.cursor = start + WHOLE
+    if kind == DICT:
+        for key, value in islice(reversed(dict.items(thing)), end):
+            yield containers.ITEM, key, value
+        for key, value in islice(dict.items(thing), start, start + WHOLE):
+            yield containers.ITEM, key, value
+        return
     if kind == DEQUE:
         yield from zip_items(range(size - 1, size - 1 - end, -1), base.__reversed__(thing))
         middle = islice(base.__iter__(thing), start, start + WHOLE)
@@ -185,37 +262,43 @@ def zip_items(places: Any, things: Iterator[Any]) -> Iterator[Entry]:
         yield containers.ITEM, place, thing
 
 
-def _tensors(entries: Iterator[Entry], prefix: str, kinds: Kinds) -> Iterator[Tuple[str, Any]]:
+def _tensors(entries: Iterator[Entry], prefix: str, kinds: Kinds, nested: int) -> Iterator[Tuple[str, Any]]:
+    """Yield the tensors among the entries, and in small containers and objects that are entries."""
     for style, key, child in entries:
         kind = kinds.of(child)
         if TENSOR <= kind < WRAPPER:
             yield containers.written(prefix, style, key), child
+        elif not nested:
+            continue
+        elif kind == OBJECT:
+            yield from _attributes(child, containers.written(prefix, style, key), kinds, FIELDS)
         elif kind in (TUPLE, LIST, DICT) and SIZES[kind](child) <= SMALL:
             below = containers.children(child, kind, kinds)
-            name = containers.written(prefix, style, key) if below is not None else ""
-            for inner, label, tensor in islice(below, SMALL) if below is not None else ():
-                if TENSOR <= kinds.of(tensor) < WRAPPER:
-                    yield containers.written(name, inner, label), tensor
+            if below is not None:
+                yield from _tensors(islice(below, SMALL), containers.written(prefix, style, key), kinds, nested - 1)
 
 
-def _attributes(thing: Any, prefix: str, kinds: Kinds) -> Iterator[Tuple[str, Any]]:
+def _attributes(thing: Any, prefix: str, kinds: Kinds, most: int) -> Iterator[Tuple[str, Any]]:
     """Yield the tensors that are attributes of an object; those of its own that a module keeps elsewhere are not."""
     if not kinds.may_open(thing):
         return
     space = containers.instance_dict(thing) or {}
-    for style, key, value in chain(containers.items(space, containers.ATTRIBUTE), containers.slots(thing)):
+    for style, key, value in islice(
+        chain(containers.items(space, containers.ATTRIBUTE), containers.slots(thing)), most
+    ):
         if TENSOR <= kinds.of(value) < WRAPPER:
             yield containers.written(prefix, style, key), value
 
 
-def _call(tracked: Tracked, prefix: str, suffix: str, names: List[str], named: Callable[[Tracked], None]) -> bool:
+def _call(tracked: Tracked, visit: Visit, names: List[str], named: Callable[[Tracked], None], now: float) -> bool:
     """Call a tensor by `names`, instead of what it was called within the container before."""
+    tracked.told = now
     old = tracked.names.split(SEPARATOR) if tracked.names else []
-    within = [place for place, one in enumerate(old) if _is_within(one, prefix, suffix)]
-    now = [one for place, one in enumerate(old) if place not in within and one not in names]
-    at = within[0] if within else len(now)
-    now[at:at] = names
-    joined = SEPARATOR.join(now[:MAX_NAMES])
+    within = [place for place, one in enumerate(old) if _is_within(one, visit)]
+    rest = [one for place, one in enumerate(old) if place not in within and one not in names]
+    at = within[0] if within else len(rest)
+    rest[at:at] = names
+    joined = SEPARATOR.join(rest[:MAX_NAMES])
     if joined == tracked.names:
         return False
     tracked.names = joined
@@ -223,14 +306,13 @@ def _call(tracked: Tracked, prefix: str, suffix: str, names: List[str], named: C
     return True
 
 
-def _is_within(name: str, prefix: str, suffix: str) -> bool:
+def _is_within(name: str, visit: Visit) -> bool:
     """Whether a name is that of an entry of a container, or of an attribute of an object itself, in the same frame."""
-    if not name.startswith(prefix):
+    if not name.startswith(visit.prefix):
         return False
-    rest, _, where = name[len(prefix) :].partition(labels.IN_FRAME)
-    if where.rpartition(":")[0] != suffix.partition(labels.IN_FRAME)[2].rpartition(":")[0]:
-        return False
-    return rest.startswith("[") or (rest.startswith(".") and rest[1:].isidentifier())
+    path, at, frame = labels.without_line(name).partition(labels.IN_FRAME)
+    rest = path[len(visit.prefix) :]
+    return at + frame == visit.frame and (rest.startswith("[") or (rest.startswith(".") and rest[1:].isidentifier()))
 
 
 def descend(thing: Any, way: Way, kinds: Kinds) -> Any:

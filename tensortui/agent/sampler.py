@@ -5,11 +5,12 @@ import time
 from typing import Any, Callable, Dict, Generator, List, Optional
 
 from tensortui.agent import graph, names, nodes
-from tensortui.agent.census import Census, Context, Work, is_passing, with_variables
+from tensortui.agent.census import MAX_NAMES, SEPARATOR, Census, Context, Work, is_passing, with_variables
 from tensortui.agent.coverage import Coverage
 from tensortui.agent.enumerate import NEWEST, Types, Young, absorb, scan_generations
 from tensortui.agent.gradients import GradientPointers
 from tensortui.agent.guard import LATER, QUIET, Alone, Backward, Stillness
+from tensortui.agent.labels import IN_FRAME
 from tensortui.agent.poolscan import PoolScanner
 from tensortui.agent.readings import Readings
 from tensortui.wire.messages import INPUT, NOT_YET, OTHER
@@ -24,6 +25,7 @@ SPREAD = "what is new was read over %.1f s: tensors that live shorter than that 
 RECENT_SHARE = 1.0  # budgets: what naming the newest may take where that is much
 BACKWARD_WAIT, LONGEST_PAUSE = 0.25, 0.032  # seconds
 DROPPED, DROP_GAP = 500, 0.0005
+MOST_NEW = 2_000  # tensors made since the last sample of which it is asked whether one has no name
 
 
 class Sampler:
@@ -51,6 +53,7 @@ class Sampler:
         self.brief = False  # the last request was answered without that
         self._budget = budget
         self._backward = Backward(sys.modules)
+        self._last = 0  # the last tensor that there was at the last look at containers
         self._direct: Dict[int, str] = {}  # what variables themselves held when they were last looked at
 
     @property
@@ -69,6 +72,7 @@ class Sampler:
         found += self.readings.moved.reasons()
         if self.spread > TORN:
             found.append(SPREAD % self.spread)
+        found += names.revisit_of(self.census).reasons()
         if self.brief:
             found.append(BRIEF % (time.monotonic() - self.complete_at) if self.complete_at else NEVER)
         return found
@@ -184,17 +188,24 @@ class Sampler:
 
     def run_revisit(self) -> Work:
         """Name what lists, deques and dictionaries were given."""
-        yield from names.revisit(self._of_known(), self.readings.named)
+        last, self._last = self._last, self.census.last
+        new = range(max(last + 1, self._last - MOST_NEW), self._last + 1)
+        stirred = any(number in self.census.by_id and not self.census.by_id[number].names for number in new)
+        yield from names.revisit(self._of_known(), self.readings.named, stirred)
 
     def _apply_direct(self, direct: Dict[int, str], categories: Dict[int, int]) -> Work:
         """Call tensors by the variables that hold them now, and no longer by those that do not."""
         was, self._direct = self._direct, direct
+        now = self.census.clock()
         for place, number in enumerate({**was, **direct}):
             if not place % DROPPED:
                 yield
             tracked = self.census.by_id.get(number)
             called = direct.get(number, "")
-            if tracked is None or (called and called == was.get(number) == tracked.names):
+            if tracked is None:
+                continue
+            tracked.told = now
+            if called and called == was.get(number) == tracked.names:
                 continue
             found = categories.get(number, OTHER)
             if tracked.found in (OTHER, INPUT) or found < tracked.found:
@@ -230,7 +241,7 @@ class Sampler:
                 yield
             tracked = self.census.by_id.get(number)
             if tracked is not None and context.names[number] and not tracked.names:
-                tracked.names = context.names[number]
+                tracked.names, tracked.told = context.names[number], self.census.clock()
                 tracked.found = min(tracked.found, context.categories[number])
                 self.readings.named(tracked)
         return spent
@@ -268,13 +279,17 @@ class Sampler:
         if kind == "names" and context.direct is not None:
             merged = {**self._direct, **context.direct}
             self._direct = {number: names for number, names in merged.items() if number in self.census.by_id}
-        yield from self._apply(kind, context, started if complete is not False else float("-inf"))
+        yield from self._apply(kind, context, started, complete is not False)
 
-    def _apply(self, kind: str, context: Context, complete: float) -> Work:
-        """Take over what a pass found; what it did not find has no name, if born before the time `complete`."""
+    def _apply(self, kind: str, context: Context, started: float, complete: bool) -> Work:
+        """Take over what a pass found; what it did not find has no name, if born before the time `complete`.
+
+        Where a sample has looked since the pass began, what it saw of variables and containers stays as it is.
+        """
+        followed = names.revisit_of(self.census).following(context.direct is not None)
         for tracked in list(self.census.by_id.values()):
             called = context.names.get(tracked.id)
-            if called is None and tracked.born > complete:
+            if called is None and (not complete or tracked.born > started):
                 continue
             if kind == "graph":
                 if tracked.saved != (called is not None):
@@ -282,11 +297,25 @@ class Sampler:
                     self.readings.again(tracked)
             else:
                 called, found = called or "", context.categories.get(tracked.id, OTHER)
-                if complete < 0:  # the pass was cut: what names it best, or tells its role, may not have been reached
+                if not complete:  # the pass was cut: what names it best, or tells its role, may not have been reached
                     found = min(found, tracked.found)
                     if is_passing(called) and not is_passing(tracked.names):
                         called = tracked.names
+                if tracked.told > started:
+                    called = _merged(tracked.names, called, followed)
+                    found = min(found, tracked.found)
                 if called != tracked.names or found != tracked.found:
                     tracked.names, tracked.found = called, found
                     self.readings.named(tracked)
             yield
+
+
+def _merged(seen: str, called: str, followed: Callable[[str], bool]) -> str:
+    """Return the joined names of a tensor: what samples follow as they have `seen` it, all else as a pass has found it.
+
+    Names that last come before those of variables in frames.
+    """
+    known, found = ([one for one in names.split(SEPARATOR) if one] for names in (seen, called))
+    kept = [one for one in known if one in found or followed(one)]
+    more = [one for one in found if one not in known and not followed(one)]
+    return SEPARATOR.join(sorted([*kept, *more], key=lambda one: IN_FRAME in one)[:MAX_NAMES])

@@ -29,7 +29,7 @@ from tensortui.agent.containers import (
     Kinds,
 )
 from tensortui.agent.guard import Alone, DisturbedError
-from tensortui.agent.revisit import SIZES, SMALL, Opener, Revisit, Way
+from tensortui.agent.revisit import FEW, NESTED, SIZES, SMALL, YOUNG, Opener, Revisit, Way
 from tensortui.agent.wrappers import Wrappers
 from tensortui.wire.messages import BUFFER, INPUT, OTHER, PARAMETER
 
@@ -42,8 +42,6 @@ ROOT_SHARE = 0.5  # of what is left, that one root may use up
 # A module is called by its class where a variable leads to it over so many private attributes, or one and few levels
 # are left, or none are.
 HIDDEN, FAR = 2, DEPTH - 3
-YOUNG = 30.0  # seconds for which a leaf counts as an input batch, in a variable or in a few of a container in one
-FEW = 16
 TRIES = 20  # of a root whose frame went on while it was looked at: rare, and what is under it is left to the next pass
 CHECK_EVERY = 16  # entries between two looks at the clock
 
@@ -261,19 +259,20 @@ class Walk:
             self.direct[tracked.id] = with_name(self.direct.get(tracked.id, ""), name)
 
     def _note_container(self, tensor: Any, root: Root, levels: List[Level]) -> None:
-        """Remember the list, deque, dictionary or object that the tensor lies in, and the one that a pair is in."""
+        """Remember the list, deque, dictionary or object that the tensor lies in, or what this is a small entry of."""
         revisit, again = self.revisit, root.again
         tracked = self._context.track(tensor)
         if revisit is None or again is None or tracked is None:
             return
-        at = levels[-1]
-        inside = len(levels) > 2 and at[4] <= SMALL and at[3] in (TUPLE, LIST, DICT)
-        attribute = len(levels) > 1 and levels[-2][3] in (_ROOT, OBJECT, MODULE)
-        for prefix, _, _, kind, _, way in levels[-2 if inside else -1 :]:
-            wanted = kind in _LONG or (kind == TUPLE and attribute) or kind in (OBJECT, MODULE)
-            visit = revisit.note(root.where, again, way, prefix) if wanted and way else None
-            if visit is not None:
-                visit.hold(tracked.id)
+        place, last = len(levels) - 1, max(len(levels) - 1 - NESTED, 1)
+        while place > last and _is_small(levels[place]) and levels[place - 1][3] in SIZES:
+            place -= 1
+        prefix, _, _, kind, _, way = levels[place]
+        attribute = place and levels[place - 1][3] in (_ROOT, OBJECT, MODULE)
+        wanted = kind in _LONG or (kind == TUPLE and attribute) or kind in (OBJECT, MODULE)
+        visit = revisit.note(root.where, again, way, prefix) if wanted and way else None
+        if visit is not None:
+            visit.hold(tracked.id)
 
     def _enter(self, tensor: Any, name: str, category: int, root: Root) -> None:
         context = self._context
@@ -302,6 +301,11 @@ def _way(above: Level, style: int, key: Any) -> Optional[Way]:
     if way is None or above[3] not in _AGAIN or (type(key) is not str and type(key) is not int):
         return None
     return (*way, (style, key))
+
+
+def _is_small(level: Level) -> bool:
+    """Whether a level is a small container or an object: looked at with what it is an entry of."""
+    return level[3] == OBJECT or (level[3] in (TUPLE, LIST, DICT) and level[4] <= SMALL)
 
 
 def _is_near(levels: List[Level]) -> bool:

@@ -243,8 +243,8 @@ def test_taking_in_what_was_found_ends_however_much_more_comes(sampler: Sampler)
     assert sampler.census.find(more)
 
 
-@pytest.mark.parametrize(("complete", "name"), [(float("-inf"), "weight"), (0.0, "p @ step() x.py:1")])
-def test_a_pass_that_was_cut_takes_no_lasting_name_away(sampler: Sampler, complete: float, name: str) -> None:
+@pytest.mark.parametrize(("complete", "name"), [(False, "weight"), (True, "p @ step() x.py:1")])
+def test_a_pass_that_was_cut_takes_no_lasting_name_away(sampler: Sampler, complete: bool, name: str) -> None:
     finish(sampler.start())
     tensor = torch.zeros(2)
     tracked = sampler.census.track(tensor)
@@ -252,7 +252,7 @@ def test_a_pass_that_was_cut_takes_no_lasting_name_away(sampler: Sampler, comple
     tracked.names, tracked.found = "weight", PARAMETER
     context = Context(torch, sampler.census, [])
     context.note(tracked, "p @ step() x.py:1", INPUT)
-    finish(sampler._apply("names", context, complete))
+    finish(sampler._apply("names", context, sampler.census.clock(), complete))
     assert tracked.names == name
 
 

@@ -349,9 +349,9 @@ def test_thousands_of_globals_are_told_apart_once_and_not_for_each_piece(agent, 
     told = []
     of_kinds = names._of_kinds
 
-    def count(entries, kinds, wanted):
-        told.append(len(entries))
-        return of_kinds(entries, kinds, wanted)
+    def count(keys, values, kinds, wanted):
+        told.append(len(keys))
+        return of_kinds(keys, values, kinds, wanted)
 
     monkeypatch.setattr(names, "_of_kinds", count)
     for number in range(3000):
