@@ -315,6 +315,17 @@ def _is_within(name: str, visit: Visit) -> bool:
     return at + frame == visit.frame and (rest.startswith("[") or (rest.startswith(".") and rest[1:].isidentifier()))
 
 
+def merged(seen: str, called: str, followed: Callable[[str], bool]) -> str:
+    """Return the joined names of a tensor: what samples follow as they have `seen` it, all else as a pass has found it.
+
+    Names that last come before those of variables in frames.
+    """
+    known, found = ([one for one in names.split(SEPARATOR) if one] for names in (seen, called))
+    kept = [one for one in known if one in found or followed(one)]
+    more = [one for one in found if one not in known and not followed(one)]
+    return SEPARATOR.join(sorted([*kept, *more], key=lambda one: labels.IN_FRAME in one)[:MAX_NAMES])
+
+
 def descend(thing: Any, way: Way, kinds: Kinds) -> Any:
     """Return what a way leads to from `thing`, None where it leads nowhere."""
     for style, key in way:

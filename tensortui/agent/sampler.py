@@ -5,14 +5,14 @@ import time
 from typing import Any, Callable, Dict, Generator, List, Optional
 
 from tensortui.agent import graph, names, nodes
-from tensortui.agent.census import MAX_NAMES, SEPARATOR, Census, Context, Work, is_passing, with_variables
+from tensortui.agent.census import Census, Context, Work, is_passing, with_variables
 from tensortui.agent.coverage import Coverage
 from tensortui.agent.enumerate import NEWEST, Types, Young, absorb, scan_generations
 from tensortui.agent.gradients import GradientPointers
 from tensortui.agent.guard import LATER, QUIET, Alone, Backward, Stillness
-from tensortui.agent.labels import IN_FRAME
 from tensortui.agent.poolscan import PoolScanner
 from tensortui.agent.readings import Readings
+from tensortui.agent.revisit import merged
 from tensortui.wire.messages import INPUT, NOT_YET, OTHER
 
 TYPES_EVERY = 5.0
@@ -302,20 +302,9 @@ class Sampler:
                     if is_passing(called) and not is_passing(tracked.names):
                         called = tracked.names
                 if tracked.told > started:
-                    called = _merged(tracked.names, called, followed)
+                    called = merged(tracked.names, called, followed)
                     found = min(found, tracked.found)
                 if called != tracked.names or found != tracked.found:
                     tracked.names, tracked.found = called, found
                     self.readings.named(tracked)
             yield
-
-
-def _merged(seen: str, called: str, followed: Callable[[str], bool]) -> str:
-    """Return the joined names of a tensor: what samples follow as they have `seen` it, all else as a pass has found it.
-
-    Names that last come before those of variables in frames.
-    """
-    known, found = ([one for one in names.split(SEPARATOR) if one] for names in (seen, called))
-    kept = [one for one in known if one in found or followed(one)]
-    more = [one for one in found if one not in known and not followed(one)]
-    return SEPARATOR.join(sorted([*kept, *more], key=lambda one: IN_FRAME in one)[:MAX_NAMES])

@@ -19,6 +19,7 @@ from tensortui.agent.census import Census, Context
 from tensortui.agent.grad_fn import NodeNames
 from tensortui.agent.gradients import GradientPointers
 from tensortui.agent.guard import Alone
+from tensortui.agent.names import revisit_of
 from tensortui.agent.rows import cell
 from tensortui.agent.sampler import Sampler
 from tensortui.agent.sparse import SparseSize
@@ -253,6 +254,24 @@ def test_a_pass_that_was_cut_takes_no_lasting_name_away(sampler: Sampler, comple
     context = Context(torch, sampler.census, [])
     context.note(tracked, "p @ step() x.py:1", INPUT)
     finish(sampler._apply("names", context, sampler.census.clock(), complete))
+    assert tracked.names == name
+
+
+@pytest.mark.parametrize(("seconds", "name"), [(1.0, "hist[3]"), (-1.0, "pool[3]")])
+def test_a_pass_undoes_nothing_that_a_sample_has_seen_since_it_began(
+    sampler: Sampler, seconds: float, name: str
+) -> None:
+    finish(sampler.start())
+    tensor = torch.zeros(2)
+    tracked = sampler.census.track(tensor)
+    assert tracked is not None
+    for prefix in ("hist", "pool"):
+        revisit_of(sampler.census).note("__main__", lambda way, kinds: None, ((0, prefix),), prefix)
+    context = Context(torch, sampler.census, [])
+    context.note(tracked, "pool[3]")
+    started = sampler.census.clock()
+    tracked.names, tracked.told = "hist[3]", started + seconds
+    finish(sampler._apply("names", context, started, True))
     assert tracked.names == name
 
 

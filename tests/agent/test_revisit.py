@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tensortui.agent.census import SEPARATOR, with_variables
+from tensortui.agent.revisit import CROWDED, CROWDED_FOR, MOST_VISITS, Revisit, merged
 from tensortui.wire.messages import INPUT, OTHER
 
 PROGRAM = """
@@ -35,6 +36,15 @@ window = collections.deque(torch.zeros(2) for _ in range(20))
 many = [torch.zeros(1) for _ in range(600)]
 pairs = [(torch.zeros(1), torch.zeros(1))]
 history = {"logits": [torch.zeros(2)]}
+class Step:
+    def __init__(self): self.obs, self.act = torch.zeros(2), torch.zeros(3)
+steps = [Step()]
+nested = {0: {"y": [torch.zeros(4)]}}
+ring = [torch.zeros(5) for _ in range(20)]
+def work(): queue = [torch.zeros(6)]; working.acquire(); return queue
+working = threading.Lock()
+working.acquire()
+threading.Thread(target=work, name="worker:0", daemon=True).start()
 del TOUCHED[:]
 def step(line): exec(line, globals())
 START_AGENT
@@ -87,6 +97,38 @@ def test_what_a_list_is_given_is_called_by_its_place(watched: Any, line: str, st
     process, client = watched
     for count in range(2, 6):
         assert places(after(process, client, line), stem) == list(range(count))
+
+
+def test_objects_and_small_containers_that_are_entries_are_followed_too(watched: Any) -> None:
+    process, client = watched
+    line = "steps += [Step() for _ in range(60)]; nested.update((at, {'y': [torch.zeros(4)]}) for at in range(60))"
+    after(process, client, line)
+    for _ in range(5):
+        after(process, client, "steps += [Step() for _ in range(60)]; pass")
+    for _ in range(5):
+        client.until("sample")
+    names = Counter(name for row in client.tables["tensors"].values() for name in row["names"])
+    wanted = {f"steps[{at}].{field}" for at in range(361) for field in ("obs", "act")}
+    wanted |= {f"nested[{at}]['y'][0]" for at in range(60)}
+    assert {name for name in names if name.startswith(("steps", "nested"))} == wanted
+    assert max(names.values()) == 1
+
+
+def test_what_is_exchanged_in_the_middle_after_a_long_calm_is_named_at_once(watched: Any) -> None:
+    process, client = watched
+    for _ in range(12):  # each look without a change puts the next one off
+        client.until("sample")
+    names = after(process, client, "ring[7], gone = torch.zeros(5), ring[7]")
+    assert places(names, "ring") == list(range(20))
+    assert ["gone"] in names
+
+
+def test_variables_of_a_thread_with_a_colon_in_its_name_are_called_once(watched: Any) -> None:
+    _, client = watched
+    ours = [row["names"] for row in client.tables["tensors"].values() if "queue" in str(row["names"])]
+    assert [len(names) for names in ours] == [1]
+    assert ours[0][0].startswith("queue[0] @ work() ")
+    assert ours[0][0].endswith(" [worker:0]")
 
 
 def test_a_pair_in_a_list_too(watched: Any) -> None:
@@ -162,6 +204,8 @@ def test_no_code_of_the_program_runs(watched: Any) -> None:
         ("loss @ f() a.py:3|kept[0]", "loss @ f() a.py:3", "", "kept[0]"),
         ("loss @ f() a.py:3", "loss @ f() a.py:3", "loss @ f() a.py:9", "loss @ f() a.py:9"),
         ("model.w @ f() a.py:3|w @ f() a.py:3", "", "w @ f() a.py:4", "model.w @ f() a.py:3|w @ f() a.py:4"),
+        ("x @ f() a.py:3 [w:0]|x @ f() a.py:3 [w:1]", "x @ f() a.py:3 [w:0]", "", "x @ f() a.py:3 [w:1]"),
+        ("x @ f() a.py:3 [w:0]", "x @ f() a.py:3 [w:0]", "x @ f() a.py:9 [w:0]", "x @ f() a.py:9 [w:0]"),
         ("kept[0]", "", "x", "x|kept[0]"),
         ("kept[0]", "", "x @ f() a.py:1", "kept[0]|x @ f() a.py:1"),
     ],
@@ -191,3 +235,43 @@ def test_a_tensor_that_is_twice_in_a_container_keeps_both_names(watched: Any) ->
     for _ in range(5):
         client.until("sample")
         assert client.named("both[0]")["names"] == ["both[0]", "both[1]"]
+
+
+def nowhere(way: Any, kinds: Any) -> None:
+    """An opener of nothing."""
+
+
+def test_more_containers_than_can_be_followed_are_told() -> None:
+    now = [100.0]
+    containers = Revisit(lambda: now[0])
+    for at in range(MOST_VISITS):
+        assert containers.note("__main__", nowhere, ((0, at),), f"box[{at}]") is not None
+    assert containers.reasons() == []
+    assert containers.note("__main__", nowhere, ((0, MOST_VISITS),), "more") is None
+    assert containers.reasons() == [CROWDED % MOST_VISITS]
+    now[0] += CROWDED_FOR
+    assert containers.reasons() == []
+
+
+@pytest.mark.parametrize(
+    ("seen", "called", "variables", "expected"),
+    [
+        ("hist[3]", "pool[3]", True, "hist[3]"),  # it has moved since the pass came by
+        ("hist[3]", "pool[3]|model.best", True, "hist[3]|model.best"),
+        ("hist[3]|model.old", "hist[2]", True, "hist[3]"),
+        ("x|pool[3]", "y|pool[3]", True, "x|pool[3]"),
+        ("pool[3]", "y|pool[3]", False, "pool[3]|y"),
+        ("", "pool[3]|pool[4].obs", True, ""),
+        ("q[0] @ f() a.py:3 [w:0]", "model.best|q[1] @ f() a.py:9 [w:0]", True, "model.best|q[0] @ f() a.py:3 [w:0]"),
+        ("hist[3]", "q[1] @ f() a.py:9 [w:1]", True, "hist[3]|q[1] @ f() a.py:9 [w:1]"),
+    ],
+)
+def test_a_pass_adds_to_what_samples_saw_and_undoes_nothing(
+    seen: str, called: str, variables: bool, expected: str
+) -> None:
+    containers = Revisit(lambda: 0.0)
+    for prefix in ("hist", "pool"):
+        containers.note("__main__", nowhere, ((0, prefix),), prefix)
+    containers.note((7, 0, " @ f() a.py [w:0]"), nowhere, ((0, "q"),), "q")
+    one, other, wanted = (names.replace("|", SEPARATOR) for names in (seen, called, expected))
+    assert merged(one, other, containers.following(variables)) == wanted
