@@ -241,7 +241,7 @@ class Links:
         if space is not None and space is held:
             return Link("", "")
         if space is not None:
-            for name, value in dict.items(space):
+            for name, value in islice(dict.items(space), LONG):
                 if value is held:
                     attribute = labels.attribute(name)
                     return Link("hook" if attribute.endswith(_HOOKS) else "attribute", attribute)
