@@ -32,14 +32,31 @@ Pieces = list[tuple[int, str]]
 # Everything is compiled before it is run: `exec` of text makes CPython forget, for the whole process, that a Ctrl-C
 # ended the program, and it would exit with status 1 instead of dying of the signal.
 # Run with a dict of its own for its names. An interrupt that arrives just here belongs to the program.
+# `load` does for the loader what its `Piece` does for the modules; why is said there.
 START = """\
 def unpack(packed):
     return __import__("zlib").decompress(__import__("binascii").a2b_base64(packed))
+def load(names, text, *packed):
+    import gc, marshal, sys, time
+    time.sleep(0.0005)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(0.02)
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        exec(compile(text, "<tensortui.attach.loader>", "exec"), names)
+        return [marshal.loads(each) for each in packed]
+    finally:
+        sys.setswitchinterval(interval + 5e-7)
+        if collecting:
+            gc.enable()
 def run():
     names = globals()
     try:
-        exec(compile(unpack(loader), "<tensortui.attach.loader>", "exec"), names)
-        begin(*[__import__("marshal").loads(unpack(names.pop(name))) for name in ("modules", "payload")])
+        import __future__, typing  # not in a piece: it may read files
+        text, modules, payload = unpack(loader), unpack(names.pop("modules")), unpack(names.pop("payload"))
+        given = load(names, text, modules, payload)
+        begin(*given)
     except BaseException:
         pass
     names.clear()
