@@ -215,6 +215,11 @@ class Census:
         """The number that was given last."""
         return self._next_id - 1
 
+    def number(self) -> int:
+        """Give out the next number."""
+        self._next_id += 1
+        return self._next_id - 1
+
     def adopt(self, ref: "weakref.ref[Any]") -> Optional[Tracked]:
         """Track the tensor behind `ref`, which must have `dead.append` as its callback."""
         tensor = ref()
@@ -227,8 +232,7 @@ class Census:
         return self._add(tensor, pyid, ref) if self.is_tensor(tensor) else None
 
     def _add(self, tensor: Any, pyid: int, ref: "weakref.ref[Any]") -> Tracked:
-        tracked = Tracked(self._next_id, ref, pyid, self.clock())
-        self._next_id += 1
+        tracked = Tracked(self.number(), ref, pyid, self.clock())
         if self._is_exact(type(tensor)):
             tracked.exact = True
             self.exact += 1

@@ -2,8 +2,9 @@
 
 Reading `.grad` while another thread of the target is inside torch, where it goes without the interpreter lock, has
 crashed torch 2.13 (a count of references went wrong), also when no backward ran. So the pointers are followed in
-memory, by a system call that cannot fault, from a parameter to the Python object of its gradient. A gradient that has
-no Python object yet can only be had from torch: that is done where the target is at rest.
+memory, by a system call that cannot fault, from a parameter to its gradient, and to the Python object of that. One
+that has no Python object yet is told from memory as well (unwrapped.py), where it is a dense tensor; else it can only
+be had from torch, which is done where the target is at rest.
 """
 
 from typing import Any, List, Optional, Tuple
@@ -14,6 +15,7 @@ from tensortui.agent.tensor_impl import NBYTES, POINTERS, SOUGHT, STORAGE, route
 
 MOST_BYTES = 1 << 48
 Pair = Tuple[Any, Any]  # a tensor and its gradient
+Found = Tuple[int, int, Optional[int]]  # where a C++ tensor lies, its gradient, and the Python object of that
 
 
 def _pair(torch: Any) -> Pair:
@@ -69,13 +71,18 @@ class GradientPointers:
 
         It is 0 where there is no gradient, and None where one has no Python object.
         """
-        found = objects
-        for offset in self._offsets:
+        return [wrapped for _, _, wrapped in self.all_of(objects)]
+
+    def all_of(self, objects: List[int]) -> List[Found]:
+        """Return the addresses of the C++ objects too: of each tensor, and of its gradient (0 where there is none)."""
+        own = found = self._memory.follow(objects, self._offsets[0])
+        for offset in self._offsets[1:]:
             found = self._memory.follow(found, offset)
         wrapped = self._memory.follow(found, self._slot)
         found = [0 if one == self._none else one for one in found]
         # Before torch 2.10 the lowest bit tells that the C++ object keeps the Python object alive.
-        return [one & -WORD or (None if inner else 0) for inner, one in zip(found, wrapped)]
+        places = [one & -WORD or (None if inner else 0) for inner, one in zip(found, wrapped)]
+        return list(zip(own, found, places))
 
     def bytes_of(self, objects: List[int]) -> int:
         """Return the bytes of the storages of those tensors' gradients, told without Python objects for them."""

@@ -13,13 +13,12 @@ from typing import Callable, Dict, List, Optional, Set
 from tensortui.agent.census import Work
 from tensortui.agent.memory import WORD, Memory
 from tensortui.agent.read import Facts
-from tensortui.agent.tensor_impl import NBYTES, STORAGE
+from tensortui.agent.tensor_impl import DATA, NBYTES, STORAGE
 
 BATCH = 256  # tensors in one call: a quarter of a millisecond
 ENOUGH, MOST = 0.0015, 0.02  # seconds of processor time in one sample; as long as nothing has changed, and else
 OLD = 20.0  # seconds since the last comparison of all of them that are said
-DATA = 2  # word of a storage that points to its memory; from there to its size all words are compared
-INNER = NBYTES - DATA + 1
+INNER = NBYTES - DATA + 1  # words of a storage that are compared
 EACH = 1 + INNER  # words that are compared for a tensor
 CHANGED = "tensors whose storages changed since they were read, and that are still counted as they were: %d"
 IN_TURN = "whether tensors were given other storages is looked at in turn: that of some was up to %d s ago"

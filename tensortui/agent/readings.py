@@ -11,6 +11,7 @@ from tensortui.agent.moved import Moved
 from tensortui.agent.read import BASE_ONLY, CPP_ONLY, Facts, TensorReader, calibrate_references, references
 from tensortui.agent.rows import IS_LEAF, Row, Table, number
 from tensortui.agent.storages import Size, Storages
+from tensortui.agent.unwrapped import Unwrapped
 from tensortui.wire.messages import ACTIVATION, INPUT, SAVED, TENSOR_COLUMNS
 
 OLD_PER_SAMPLE = 50
@@ -34,6 +35,7 @@ class Readings:
         self._reader = census.memory["reader"] = TensorReader(torch, size.of)
         self.moved = Moved(size.pointer, self._read_again)
         self.deepest = Deepest(self._reader.nodes)
+        self.unwrapped = census.memory["unwrapped"] = Unwrapped(torch, census, self.tensors, self._put, self._drop)
         self._ours = calibrate_references()
         self._rotation: List[int] = []
         self._again: Dict[int, Tracked] = {}  # by number: a base may be named again by each of its views
@@ -79,12 +81,11 @@ class Readings:
             dead = self._census.bury()
             if dead is None:
                 return
-            self.tensors.drop(dead.id)
+            self._drop(dead)
             self.apart.pop(dead.id, None)
             self._again.pop(dead.id, None)
             self.moved.forget(dead.id)
             self.deepest.forget(dead.id)
-            self._storages.leave(dead.id, dead.storage)
             self._view_of(dead, None)
             yield
 
@@ -168,22 +169,28 @@ class Readings:
         base, facts.base = facts.base, None
         self._view_of(tracked, None if base is None else self._census.track(base))
         del base
-        tracked.storage = self._storages.use(tracked.id, facts, tracked.storage)
+        tracked.cpp_only = False
+        if facts.owners is not None and held - (1 if facts.owners else 0) <= 0:
+            if tracked.views and tracked.views == facts.owners:
+                facts.flags |= BASE_ONLY
+            elif tracked.saved and not tracked.names:
+                facts.flags |= CPP_ONLY
+                tracked.cpp_only = True
+        self._put(tracked, facts)
         if tracked.storage is None and facts.bytes:
             self.apart[tracked.id] = facts.bytes
         else:
             self.apart.pop(tracked.id, None)
-        flags = facts.flags
-        tracked.cpp_only = False
-        if facts.owners is not None and held - (1 if facts.owners else 0) <= 0:
-            if tracked.views and tracked.views == facts.owners:
-                flags |= BASE_ONLY
-            elif tracked.saved and not tracked.names:
-                flags |= CPP_ONLY
-                tracked.cpp_only = True
-        tracked.row = self.tensors.put(self._row(tracked, facts, flags))
 
-    def _row(self, tracked: Tracked, facts: Facts, flags: int) -> Row:
+    def _put(self, tracked: Tracked, facts: Facts) -> None:
+        tracked.storage = self._storages.use(tracked.id, facts, tracked.storage)
+        tracked.row = self.tensors.put(self._row(tracked, facts))
+
+    def _drop(self, tracked: Tracked) -> None:
+        self.tensors.drop(tracked.id)
+        self._storages.leave(tracked.id, tracked.storage)
+
+    def _row(self, tracked: Tracked, facts: Facts) -> Row:
         word = self._words
         return (
             tracked.id,
@@ -197,7 +204,7 @@ class Readings:
             word["device"].index(facts.device),
             word["layout"].index(facts.layout),
             number(facts.bytes),
-            flags,
+            facts.flags,
             number(facts.requires_grad),
             number(facts.is_leaf),
             number(facts.version),

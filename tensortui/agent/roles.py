@@ -8,9 +8,10 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 from tensortui.agent import containers, inline, labels
 from tensortui.agent.census import SEPARATOR, Context, Tracked, WeakBag, Work
 from tensortui.agent.containers import TENSOR, WRAPPER, Entries, Kinds
-from tensortui.agent.gradients import GradientPointers, RestReader
+from tensortui.agent.gradients import Found, GradientPointers, RestReader
 from tensortui.agent.guard import QUIET, REST, Alone, Backward, DisturbedError
 from tensortui.agent.rows import IS_LEAF, REQUIRES_GRAD, cell
+from tensortui.agent.unwrapped import Place, Unwrapped
 from tensortui.agent.walk import Root, Walk
 from tensortui.agent.wrappers import Wrappers
 from tensortui.wire.messages import GRADIENT, OPTIMIZER, PARAMETER
@@ -201,7 +202,7 @@ def _module_entries(ref: Any, kinds: Kinds, start: int) -> Optional[Entries]:
 
 
 class Gradients:
-    """Names the gradients of all leaves."""
+    """Names the gradients of all leaves, and has those shown that no Python object stands for."""
 
     def __init__(self, context: Context, base: type) -> None:
         """Prepare a pass, after the parameters have got their names."""
@@ -210,23 +211,29 @@ class Gradients:
         if "gradients" not in memory:
             memory["gradients"] = GradientPointers(context.torch)
         self._pointers: GradientPointers = memory["gradients"]
+        self._unwrapped: Unwrapped = memory["unwrapped"]
         self._rest = RestReader(context.torch, base, Backward(sys.modules))
         self._recent = False
-        self._unseen = self._unseen_bytes = 0  # gradients that only torch could give us, and not now
+        self._seen: List[Tuple[Tracked, int, bytes]] = []  # leaves, where their gradients lie, and what those are
+        self._untold: List[int] = []  # leaves whose gradients only torch could give us, and not now
 
     def name_all(self, recent: bool = False) -> Work:
-        """Name them; where they are not where they should be, only those of a target at rest are found.
+        """Name them; those that are not told from memory are only found where the target is at rest.
 
-        With `recent`, of the tensors that may have one only those are looked at that the last whole pass knew.
+        With `recent`, of the tensors that may have one only those are looked at that the last whole pass knew. That is
+        what each sample does, when rows may change: so those without a Python object are shown by that alone.
         """
         memory = self._context.census.memory
         todo: List[Tracked] = list(memory.get("leaves", ()) if recent else self._context.census.by_id.values())
         leaves: List[Tracked] = []
         self._recent = recent
+        untold = untold_bytes = 0
         yield
         if memory.get("ask torch") and not recent:  # whether the target is at rest only two looks in a row can tell
             QUIET.look()
             yield REST
+        if recent:
+            self._unwrapped.begin()
         asked = False
         while todo:
             with Alone() as alone:
@@ -236,29 +243,56 @@ class Gradients:
                     asked |= self._name(some)
                     leaves += some
             yield
-        if not recent:
+            if recent:
+                yield from self._show()
+                untold += len(self._untold)
+                untold_bytes += self._pointers.bytes_of(self._untold) if self._untold else 0
+            self._seen, self._untold = [], []
+        if recent:
+            yield from self._unwrapped.end()
+            self._context.census.unseen_gradients = (untold, untold_bytes)
+        else:
             memory["leaves"] = leaves
             memory["ask torch"] = asked
-        self._context.census.unseen_gradients = (self._unseen, self._unseen_bytes)
 
     def _name(self, leaves: List[Tracked]) -> bool:
-        unknown: List[Optional[int]] = [None] * len(leaves)
-        places = self._pointers.of([one.pyid for one in leaves]) if self._pointers.usable else unknown
-        unseen: List[int] = []
-        rest = None in places and QUIET.lasted()
-        for leaf, place in zip(leaves, places):
+        """Name the gradients of some leaves; whether torch must be asked for one."""
+        nothing: List[Found] = [(0, 0, None)] * len(leaves)
+        found = self._pointers.all_of([one.pyid for one in leaves]) if self._pointers.usable else nothing
+        places: List[Place] = []
+        for leaf, (own, inner, place) in zip(leaves, found):
             held = self._context.census.at(place) if place else None
-            if place is None and rest:
-                held = self._at_rest(leaf)
-            if held is None and place is None and self._pointers.usable:
-                unseen.append(leaf.pyid)
-            elif held is not None:
-                owner = name_of(self._context, leaf, self._recent)
-                self._context.note(held, owner and _gradient_of(owner), GRADIENT, lasting=True)
-        if unseen:
-            self._unseen += len(unseen)
-            self._unseen_bytes += self._pointers.bytes_of(unseen)
-        return None in places
+            if held is not None:
+                self._note(leaf, held)
+            elif place is None or self._unwrapped.is_shown(leaf, inner):  # its Python object may not be known yet
+                places.append((leaf, own, inner))
+        asked = False
+        rest = bool(places) and QUIET.lasted()
+        for (leaf, _, inner), seen in zip(places, self._unwrapped.look(places)):
+            if seen:
+                self._seen.append((leaf, inner, seen))
+                continue
+            asked = True
+            held = self._at_rest(leaf) if rest else None
+            if held is not None:
+                self._note(leaf, held)
+            elif self._pointers.usable:
+                self._untold.append(leaf.pyid)
+        return asked
+
+    def _note(self, leaf: Tracked, held: Tracked) -> None:
+        self._context.note(held, self._name_of(leaf) or None, GRADIENT, lasting=True)
+
+    def _name_of(self, leaf: Tracked) -> str:
+        owner = name_of(self._context, leaf, self._recent)
+        return _gradient_of(owner) if owner else ""
+
+    def _show(self) -> Work:
+        for place, (leaf, inner, seen) in enumerate(self._seen):
+            if place % EACH == EACH - 1:
+                yield
+            if not self._unwrapped.show(leaf, inner, seen, self._name_of(leaf)):
+                self._untold.append(leaf.pyid)
 
     def _at_rest(self, leaf: Tracked) -> Optional[Tracked]:
         tensor = leaf.ref()

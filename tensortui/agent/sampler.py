@@ -160,7 +160,7 @@ class Sampler:
     def dismantle(self) -> None:
         """Let go of all that is kept, some at a time: at once would hold the interpreter lock for long."""
         kept: List[Dict[Any, Any]] = [table.rows for table in self.tables]
-        for one in [*kept, *self.census.indexes]:
+        for one in [*kept, self.readings.unwrapped.by_leaf, *self.census.indexes]:
             while one:
                 for _ in range(min(len(one), DROPPED)):
                     one.popitem()

@@ -19,6 +19,7 @@ PROGRESS_EVERY = 0.5
 LARGE = 1 << 20  # bytes of tensors' contents that are not searched for pointers
 ROWS = 400  # that are looked at between two pieces of work
 DEFAULT_LIMIT = 8
+WITHOUT_NAME = ".grad of a tensor without a name"
 CUT = "the search was ended before everything was found: the program has very many references, or changes too quickly"
 
 
@@ -68,7 +69,8 @@ class Searches:
 
     def _search(self, one: Connection, header: Any) -> Work:
         tracked = self._sampler.census.by_id.get(header["tensor"])
-        if tracked is None:
+        unwrapped = self._sampler.readings.unwrapped.find(header["tensor"])
+        if tracked is None and unwrapped is None:
             one.send({"t": "failed", "request": header["request"], **NO_TENSOR})
             return
         yield APART
@@ -78,6 +80,10 @@ class Searches:
         from tensortui.agent.holders import Search
 
         yield
+        if tracked is None:
+            name = unwrapped.names if unwrapped is not None and unwrapped.names else WITHOUT_NAME
+            one.send(answer(header, [[("gradient", name)]], [], True))  # torch alone holds it, or it would be an object
+            return
         memory = Memory()
         large: List[Tuple[int, int]] = []
         yield from self._find_large(large)

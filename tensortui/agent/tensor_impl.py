@@ -5,7 +5,7 @@ from typing import Any, Iterator, Tuple
 from tensortui.agent.memory import WORD, Memory
 
 STORAGE = 2  # word of a dense C++ tensor that points to its storage
-NBYTES = 6  # word of a storage with its size
+DATA, NBYTES = 2, 6  # words of a storage: the pointer to its memory, and its size
 POINTERS = (2 * WORD, 3 * WORD)  # of a Python tensor, of which one leads to the C++ object
 SOUGHT = 40  # words of a C++ object in which a pointer is looked for
 NEAR = 12  # words of its autograd data: what comes later may belong to a neighbour

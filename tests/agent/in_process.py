@@ -9,6 +9,7 @@ import torch
 from tensortui.agent import containers, graph, names
 from tensortui.agent.census import SEPARATOR, Census, Context
 from tensortui.agent.picture import unpacked
+from tensortui.agent.readings import Readings
 from tensortui.wire.messages import CATEGORIES
 
 
@@ -19,6 +20,7 @@ class Agent:
         gc.collect()  # what earlier tests left must not die in the middle of this one
         self.census = Census(time.monotonic)
         self.census.base = base = torch._C.TensorBase
+        self.readings = Readings(torch, self.census)
         todo = [base]
         while todo:
             kind = todo.pop()

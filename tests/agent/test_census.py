@@ -16,6 +16,7 @@ import torch
 from tensortui.agent import coverage
 from tensortui.agent import enumerate as enumeration
 from tensortui.agent.census import Census, Context
+from tensortui.agent.dense import Dense
 from tensortui.agent.grad_fn import NodeNames
 from tensortui.agent.gradients import GradientPointers
 from tensortui.agent.guard import Alone
@@ -190,7 +191,7 @@ def test_all_that_torch_is_called_for_is_learned_before_any_piece(sampler: Sampl
         while True:
             with Alone():
                 next(graphs)
-    for learner in (Size, GradientPointers, NodeNames, SparseSize):
+    for learner in (Dense, Size, GradientPointers, NodeNames, SparseSize):
         with pytest.raises(AssertionError, match="the lock would be given up"), Alone():
             learner(torch)
     del loss

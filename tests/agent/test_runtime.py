@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tensortui.agent.read import CPP_ONLY
 from tensortui.wire.frames import encode
 from tensortui.wire.messages import GRADIENT
 
@@ -56,16 +57,51 @@ def test_births_changes_and_deaths_are_told(program: Any, connect: Any) -> None:
     assert kept["storage"] not in client.tables["storages"]
 
 
-def test_gradients_that_cannot_be_had_from_a_busy_program_are_missed_aloud(program: Any, connect: Any) -> None:
+BUSY = "over = []; worker = threading.Thread(target=lambda: exec('while not over: sum(range(99))', {'over': over}))"
+
+
+def test_gradients_are_told_of_a_busy_program_before_it_asks_for_them(program: Any, connect: Any) -> None:
     process, path = program(PROGRAM)
     client = connect(path)
-    busy = "threading.Thread(target=lambda: exec('while not over: sum(range(99))', {'over': over}))"
-    say(process, f"over = []; worker = {busy}; worker.start()")
+    say(process, f"{BUSY}; worker.start()")
     say(process, "leaf = torch.zeros(3, requires_grad=True); (leaf * 2).sum().backward()")
-    assert [one for one in client.refresh()["coverage"]["reasons"] if one.endswith("not listed: 1, 12 bytes")]
+    assert client.refresh()["coverage"]["reasons"] == []
+    gradient = client.named("leaf.grad")
+    assert (gradient["shape"], gradient["strides"], gradient["dtype"], gradient["category"]) == (
+        [3], [1], "float32", GRADIENT
+    )  # fmt: skip
+    assert (gradient["version"], gradient["is_leaf"], gradient["requires_grad"], gradient["grad_fn"]) == (None,) * 4
+    assert gradient["flags"] == CPP_ONLY
+    assert client.tables["storages"][gradient["storage"]]["bytes"] == 12
+    say(process, "(leaf * 2).sum().backward()")  # one more micro batch: it is added to what is there
+    client.refresh(2)
+    assert client.named("leaf.grad") == gradient
+    client.send({"t": "holders", "request": 3, "tensor": gradient["id"], "limit": None})
+    assert client.until("holders", request=3)["chains"] == [[["gradient", "leaf.grad"]]]
+    assert (
+        say(process, "print(sum(type(one) is torch.Tensor and one.shape == (3,) for one in gc.get_objects()))") == "1"
+    )
     say(process, "leaf.grad")  # as an optimizer asks for it: from now on it has a Python object
-    assert client.refresh(2)["coverage"]["reasons"] == []
-    assert client.named("leaf.grad")["category"] == GRADIENT
+    assert client.refresh(4)["coverage"]["reasons"] == []
+    wrapped = client.named("leaf.grad")
+    assert (wrapped["category"], wrapped["flags"], wrapped["storage"]) == (GRADIENT, 0, gradient["storage"])
+    assert wrapped["version"] is not None
+    assert gradient["id"] not in client.tables["tensors"]
+    say(process, "leaf.grad = None; (leaf * 2).sum().backward()")
+    client.refresh(5)
+    assert client.named("leaf.grad")["id"] > wrapped["id"]
+    say(process, "del leaf")
+    client.refresh(6)
+    assert not [row for row in client.tables["tensors"].values() if row["shape"] == [3]]
+    say(process, "over.append(1); worker.join()")
+
+
+def test_gradients_that_memory_does_not_tell_of_are_missed_aloud(program: Any, connect: Any) -> None:
+    process, path = program(PROGRAM)
+    client = connect(path)
+    say(process, f"{BUSY}; worker.start()")
+    say(process, "table = torch.nn.Embedding(9, 3, sparse=True); table(torch.tensor([1])).sum().backward()")
+    assert [one for one in client.refresh()["coverage"]["reasons"] if one.endswith("not listed: 1, 0 bytes")]
     say(process, "over.append(1); worker.join()")
 
 

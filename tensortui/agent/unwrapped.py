@@ -1,0 +1,109 @@
+"""Rows of the gradients that no Python object stands for: those that a backward has made and nobody has asked for.
+
+They are told from memory alone. To ask torch for one would make it a Python object, and is not safe while other threads
+run: see gradients.py.
+"""
+
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+from tensortui.agent.census import Census, Tracked, Work
+from tensortui.agent.dense import Dense
+from tensortui.agent.read import CPP_ONLY, META, Facts
+from tensortui.agent.rows import Table, cell
+from tensortui.wire.messages import GRADIENT, NONE, TENSOR_COLUMNS
+
+DTYPE, DEVICE, FLAGS = ([name for name, _ in TENSOR_COLUMNS].index(one) for one in ("dtype", "device", "flags"))
+CHUNK = 256  # rows that are looked through between two yields
+
+Place = Tuple[Tracked, int, int]  # a leaf, and where its C++ tensor and its gradient's lie
+
+
+class Gradient(Tracked):
+    """A gradient without a Python object. Its reference is that to its leaf, and the census does not know it."""
+
+    __slots__ = ("address", "seen", "turn")
+
+    def __init__(self, number: int, leaf: Tracked, born: float, address: int) -> None:
+        """Start with one that lies at an address."""
+        Tracked.__init__(self, number, leaf.ref, 0, born)
+        self.found = GRADIENT
+        self.cpp_only = True
+        self.address = address
+        self.seen = b""  # what its row was made from
+        self.turn = 0
+
+
+class Unwrapped:
+    """Keeps a row for each of them, as long as it is the gradient of the same leaf and lies at the same address."""
+
+    def __init__(
+        self,
+        torch: Any,
+        census: Census,
+        table: Table,
+        put: Callable[[Tracked, Facts], None],
+        drop: Callable[[Tracked], None],
+    ) -> None:
+        """Start with none; `put` and `drop` change rows, of which those of the leaves are in `table`."""
+        self._dense = Dense(torch)
+        self._census = census
+        self._table = table
+        self._put, self._drop = put, drop
+        self._turn = 0
+        self.by_leaf: Dict[int, Gradient] = {}  # by the number of the leaf
+
+    def begin(self) -> None:
+        """Begin to look through all leaves: what is not shown before `end` is gone."""
+        self._turn += 1
+
+    def is_shown(self, leaf: Tracked, address: int) -> bool:
+        """Whether there is a row for the gradient of `leaf` at an address."""
+        known = self.by_leaf.get(leaf.id)
+        return known is not None and known.address == address
+
+    def find(self, number: int) -> Optional[Gradient]:
+        """Return the gradient whose row has a number."""
+        return next((one for one in self.by_leaf.values() if one.id == number), None)
+
+    def look(self, places: List[Place]) -> List[bytes]:
+        """Return what is there, b"" where that is not certain. The leaves must be alive."""
+        if not self._dense.usable or not places:
+            return [b""] * len(places)
+        return self._dense.look([own for _, own, _ in places], [address for _, _, address in places])
+
+    def show(self, leaf: Tracked, address: int, seen: bytes, name: str) -> bool:
+        """Have a row for a gradient, by what `look` returned; False where that makes no sense."""
+        known = self.by_leaf.get(leaf.id)
+        if known is not None and known.address != address:
+            self._drop(self.by_leaf.pop(leaf.id))
+            known = None
+        if known is None or known.seen != seen or known.names != name:
+            facts = self._facts(leaf, seen)
+            if facts is None:
+                return False
+            if known is None:
+                known = self.by_leaf[leaf.id] = Gradient(self._census.number(), leaf, self._census.clock(), address)
+            known.seen, known.names = seen, name
+            self._put(known, facts)
+        known.turn = self._turn
+        return True
+
+    def _facts(self, leaf: Tracked, seen: bytes) -> Optional[Facts]:
+        row = self._table.rows.get(leaf.id)
+        if row is None:
+            return None
+        facts = self._dense.facts(seen)
+        facts.dtype, facts.device = self._of("dtype", cell(row, DTYPE)), self._of("device", cell(row, DEVICE))
+        facts.flags = CPP_ONLY | cell(row, FLAGS) & META
+        return facts if facts.dtype is not None and self._dense.fits(facts, facts.dtype) else None
+
+    def _of(self, column: str, place: int) -> Any:
+        return None if place == NONE else self._table.dictionary(column).entries[place]
+
+    def end(self) -> Work:
+        """Drop the rows of those that are gone, were replaced or have got a Python object; yields between pieces."""
+        for place, (leaf, known) in enumerate(list(self.by_leaf.items())):
+            if not place % CHUNK:
+                yield
+            if known.turn != self._turn:
+                self._drop(self.by_leaf.pop(leaf))
