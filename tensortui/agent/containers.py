@@ -26,7 +26,7 @@ Entry = Tuple[int, Any, Any]  # style, key, child
 Entries = Iterator[Entry]
 
 # How a child is written, and what it is there. SKIPPED: the key is how many elements were passed over, all leaves.
-ATTRIBUTE, ITEM, ELEMENT, UNNAMED, SKIPPED, VARIABLE, SUBMODULE, PARAMETER, BUFFER = range(9)
+ATTRIBUTE, ITEM, ELEMENT, UNNAMED, SKIPPED, VARIABLE, CLOSURE, SUBMODULE, PARAMETER, BUFFER = range(10)
 
 LEAF, DICT, LIST, TUPLE, SET, DEQUE, OBJECT, MODULE, OPTIMIZER, FUNCTION, METHOD, PARTIAL = range(12)
 TENSOR, LEARNED, WRAPPER = range(12, 15)
@@ -340,7 +340,7 @@ def _function(thing: Any) -> Optional[Entries]:
     if thing.__closure__:
         for name, cell in zip(thing.__code__.co_freevars, thing.__closure__):
             try:
-                found.append((ATTRIBUTE, "<closure>." + name, cell.cell_contents))
+                found.append((CLOSURE, name, cell.cell_contents))
             except ValueError:
                 pass
     for name, part in (("__defaults__", thing.__defaults__), ("__kwdefaults__", thing.__kwdefaults__)):
@@ -359,6 +359,8 @@ def written(prefix: str, style: int, name: Any) -> str:
         return prefix + ".<attribute>"
     if style == VARIABLE:
         return prefix + labels.variable(name)
+    if style == CLOSURE:
+        return prefix + labels.CLOSURE + labels.variable(name)
     if style >= SUBMODULE:
         return prefix + labels.member(name)
     return prefix + labels.attribute(name)

@@ -5,6 +5,7 @@ from typing import Any
 
 MAX_KEY = 60  # characters of one key
 IN_FRAME = " @ "  # in a name, before the frame that a variable belongs to: nothing else in a name may look like it
+CLOSURE = ".<closure>."  # in a name, between a function and a variable that it has closed over
 NO_FRAME = r" \x40 "
 _LINE = re.compile(r":\d+(?= \[|$)")
 MAX_NAME = 400  # characters of a whole name

@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 from tensortui.agent import containers, labels
 from tensortui.agent.census import MAX_NAMES, SEPARATOR, Census, Tracked, Work
-from tensortui.agent.containers import DEQUE, DICT, LIST, MODULE, OBJECT, TENSOR, TUPLE, WRAPPER, Entry, Kinds
+from tensortui.agent.containers import DEQUE, DICT, FUNCTION, LIST, MODULE, OBJECT, TENSOR, TUPLE, WRAPPER, Entry, Kinds
 from tensortui.agent.guard import Alone, DisturbedError
 from tensortui.agent.rows import IS_LEAF, cell
 from tensortui.wire.messages import INPUT, OTHER
@@ -154,6 +154,8 @@ def _look(
         if not kinds.may_open(thing):
             return None
         entries, size = _attributes(thing, visit.prefix, kinds, MOST_KEYS), 0
+    elif kind == FUNCTION:
+        entries, size = _tensors(containers.children(thing, kind, kinds) or iter(()), visit.prefix, kinds, 0), 0
     elif kind in SIZES:
         size = SIZES[kind](thing)
         ends, visit.ends = visit.ends, _ends(thing, kind, size)
@@ -312,7 +314,10 @@ def _is_within(name: str, visit: Visit) -> bool:
         return False
     path, at, frame = labels.without_line(name).partition(labels.IN_FRAME)
     rest = path[len(visit.prefix) :]
-    return at + frame == visit.frame and (rest.startswith("[") or (rest.startswith(".") and rest[1:].isidentifier()))
+    if at + frame != visit.frame:
+        return False
+    step = len(labels.CLOSURE) if rest.startswith(labels.CLOSURE) else 1
+    return rest.startswith("[") or (rest.startswith(".") and rest[step:].isidentifier())
 
 
 def merged(seen: str, called: str, followed: Callable[[str], bool]) -> str:
@@ -332,6 +337,9 @@ def descend(thing: Any, way: Way, kinds: Kinds) -> Any:
         kind = kinds.of(thing)
         if kind in (OBJECT, MODULE):
             thing = _attribute(thing, style, key, kinds)
+        elif kind == FUNCTION:
+            below = containers.children(thing, kind, kinds) or iter(())
+            thing = next((child for how, name, child in below if how == style and name == key), None)
         elif kind == DICT:
             thing = _entry(thing, key)
         elif kind in (LIST, TUPLE) and type(key) is int:

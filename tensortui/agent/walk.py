@@ -13,6 +13,7 @@ from tensortui.agent.census import Context, WeakBag, Work, with_name
 from tensortui.agent.containers import (
     DEQUE,
     DICT,
+    FUNCTION,
     LEAF,
     LEARNED,
     LIST,
@@ -269,7 +270,7 @@ class Walk:
             place -= 1
         prefix, _, _, kind, _, way = levels[place]
         attribute = place and levels[place - 1][3] in (_ROOT, OBJECT, MODULE)
-        wanted = kind in _LONG or (kind == TUPLE and attribute) or kind in (OBJECT, MODULE)
+        wanted = kind in _LONG or (kind == TUPLE and attribute) or kind in (OBJECT, MODULE, FUNCTION)
         visit = revisit.note(root.where, again, way, prefix) if wanted and way else None
         if visit is not None:
             visit.hold(tracked.id)
@@ -292,7 +293,7 @@ class Walk:
 
 _ROOT = -1
 _LONG = (LIST, DEQUE, DICT)
-_AGAIN = (_ROOT, OBJECT, MODULE, DICT, LIST, TUPLE)  # what leads on by a key that can be followed again
+_AGAIN = (_ROOT, OBJECT, MODULE, FUNCTION, DICT, LIST, TUPLE)  # what leads on by a key that can be followed again
 
 
 def _way(above: Level, style: int, key: Any) -> Optional[Way]:

@@ -41,6 +41,11 @@ class Step:
 steps = [Step()]
 nested = {0: {"y": [torch.zeros(4)]}}
 ring = [torch.zeros(5) for _ in range(20)]
+def keeper():
+    state = torch.zeros(8)
+    def give(value): nonlocal state; was, state = state, value; return was
+    return give
+give = keeper()
 def work(): queue = [torch.zeros(6)]; working.acquire(); return queue
 working = threading.Lock()
 working.acquire()
@@ -129,6 +134,14 @@ def test_variables_of_a_thread_with_a_colon_in_its_name_are_called_once(watched:
     assert [len(names) for names in ours] == [1]
     assert ours[0][0].startswith("queue[0] @ work() ")
     assert ours[0][0].endswith(" [worker:0]")
+
+
+def test_what_a_function_has_closed_over_is_followed(watched: Any) -> None:
+    process, client = watched
+    for _ in range(3):
+        names = after(process, client, "gone = give(torch.zeros(8))")
+        assert ["gone"] in names
+        assert ["give.<closure>.state"] in names
 
 
 def test_a_pair_in_a_list_too(watched: Any) -> None:
@@ -222,7 +235,7 @@ def test_attributes_of_an_object_are_followed_and_a_tuple_that_one_holds(watched
         line = "trainer.total = torch.zeros(4); trainer.state = (torch.zeros(5), torch.zeros(6)); old = trainer.total"
         names = after(process, client, line)
         assert ["old", "trainer.total"] in names
-        assert [one for one in names if "state" in str(one)] == [["trainer.state[0]"], ["trainer.state[1]"]]
+        assert [one for one in names if "trainer.state" in str(one)] == [["trainer.state[0]"], ["trainer.state[1]"]]
         flat = [one for each in names for one in each]
         assert len(flat) == len(set(flat))
         assert places(names, "trainer.outputs") == [0]
