@@ -26,6 +26,8 @@ NO_GRAD_FN = (
     "grad_fn is not read where its node is written in Python: so many nodes on chains of more than 10,000 live that "
     "more could overflow the stack"
 )
+MISSING = "about %d tensors are alive but not found yet"
+MISSING_ONE = "about one tensor is alive but not found yet"
 UNSEEN_GRADIENTS = "gradients that a backward has just made have no Python object yet and are not listed: %d, %d bytes"
 
 
@@ -147,7 +149,7 @@ class Coverage:
             found.append("the garbage collector is disabled: new tensors are seen only while they are few")
         missing = self._lasting(MANY)
         if missing:
-            found.append("about %d tensors are alive but not found yet" % missing)
+            found.append(MISSING % missing if missing > 1 else MISSING_ONE)
         if self._open and self._importing():
             found.append(IMPORTING)
         if self._census.unseen_gradients[0]:

@@ -89,8 +89,9 @@ class Deepening:
         for kind in self._now:
             rise = self._window.rise([self._window.series[kind]])
             if rise is not None and rise.steady:
-                seconds = self._window.compared
-                steps = clock.steps(seconds)
+                begun, ended = self._window.compared
                 before, after = rise.before.tensors, rise.after.tensors
-                found.append(Deeper(self._depth(kind), seconds, steps, before, after, rise.trend))
+                found.append(
+                    Deeper(self._depth(kind), ended - begun, clock.steps(begun, ended), before, after, rise.trend)
+                )
         return sorted(found, key=lambda one: -one.depth.now)

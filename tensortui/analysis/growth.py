@@ -120,6 +120,11 @@ class Growth:
         """For how long the source has been followed."""
         return self._whole.seconds
 
+    @property
+    def counter(self) -> int | None:
+        """The tensor that tells the steps of the program; None where there is none."""
+        return self._clock.tensor
+
     def mark(self) -> None:
         """Begin a second window, at the newest sample."""
         self._marked = Window(self._whole.now, self._seconds) if self._seq is not None else None
@@ -139,7 +144,7 @@ class Growth:
             self._whole = Window(sample.taken_at, self._seconds)
             self._deepening = Deepening(sample.taken_at, self._seconds)
             self._deepening.update(sample)
-            self._clock.look(sample, sample.taken_at)
+            self._clock.look(sample, sample.taken_at, ())
             self._seq, self._tensors = sample.seq, sample.tensors
             return
         windows = [window for window in (self._whole, self._marked) if window is not None]
@@ -147,7 +152,7 @@ class Growth:
             window.move(sample.taken_at)
         if sample.change.since == self._seq:
             change = sample.change
-            touched: Iterable[int] = chain(change.new, change.changed, change.gone)
+            touched = [*change.new, *change.changed, *change.gone]
         else:
             touched = unlike(self._tensors, sample.tensors)
         before: dict[Kind, Amount] = {}
@@ -160,7 +165,7 @@ class Growth:
             for window in windows:
                 window.note(kind, size, self._groups[kind].size)
         self._deepening.update(sample)
-        self._clock.look(sample, self._whole.now)
+        self._clock.look(sample, self._whole.now, touched)
         self._seq, self._tensors = sample.seq, sample.tensors
 
     def _move(self, number: int, tensor: Tensor | None, before: dict[Kind, Amount]) -> None:
@@ -280,15 +285,15 @@ class Growth:
         now = Amount(sum(group.count for group in groups), sum(group.bytes for group in groups))
         if now.tensors <= rise.start.tensors and now.bytes <= rise.start.bytes:
             return None  # it has gone back by now
-        before, after, seconds = rise.before, rise.after, window.compared
+        before, after, (begun, ended) = rise.before, rise.after, window.compared
         return Grown(
             kind,
-            seconds,
+            ended - begun,
             before.tensors,
             after.tensors,
             before.bytes,
             after.bytes,
-            self._clock.steps(seconds),
+            self._clock.steps(begun, ended),
             tuple(newest),
             rise.start,
             now,

@@ -2,52 +2,97 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
+from collections.abc import Iterable
 
 from tensortui.model import Sample, Tensor
 
-_MOST = 128  # moments that are remembered
+_MOST = 1024  # moments that are remembered; where there are more, every second one is dropped
+_LATELY = 128  # of them
 
 
 class StepClock:
-    """Counts the steps of the program: by the version of the optimizer's own counter, else by that of a parameter."""
+    """Counts the steps of the program: by the version of the optimizer's own counter, else by that of a parameter.
+
+    What the first sample says of a tensor may be old. So a counter counts from the second one on, which is the first
+    for which it was watched; the rate after that tells what was before.
+    """
 
     def __init__(self) -> None:
         """Start without any."""
-        self._tensor: int | None = None
-        self._seen: deque[tuple[float, int]] = deque(maxlen=_MOST)  # when it had which version
+        self.tensor: int | None = None  # that tells the steps, if it is read with every sample
+        self._own = False  # whether it is an optimizer's own counter
+        self._begun: float | None = None  # when there first was one
+        self._version: int | None = None  # as it was last read
+        self._times: list[float] = []
+        self._counts: list[float] = []  # of the steps by then, since any time
+        self._lately: deque[tuple[float, float]] = deque(maxlen=_LATELY)
 
-    def look(self, sample: Sample, now: float) -> None:
-        """Take a sample into account."""
-        tensor = sample.tensors.get(self._tensor) if self._tensor is not None else None
+    def look(self, sample: Sample, now: float, touched: Iterable[int]) -> None:
+        """Take a sample into account, in which some tensors have come, changed or gone."""
+        before = self.tensor
+        tensor = sample.tensors.get(before) if before is not None else None
         if tensor is None:
-            tensor = _counter(sample)
-            self._seen.clear()
-            self._tensor = None if tensor is None else tensor.id
+            tensor = _counter(sample.tensors.values())
+        elif not self._own:
+            tensor = _counter([tensor, *(one for tid in touched if (one := sample.tensors.get(tid)) is not None)])
         if tensor is None or tensor.version is None:
+            self.tensor = self._version = None
             return
-        if not self._seen or self._seen[-1][1] != tensor.version:
-            self._seen.append((now, tensor.version))
+        self.tensor, self._own = tensor.id, _is_own(tensor)
+        if self._begun is None:
+            self._begun = now
+        if tensor.id != before:
+            self._version = None
+            return
+        count = self._counts[-1] if self._counts else 0.0
+        if self._version is not None:
+            count += max(tensor.version - self._version, 0)
+        elif self._times:
+            count += (self.per_second or 0.0) * (now - self._times[-1])  # while nothing counted
+        self._version = tensor.version
+        self._note(now, count)
+
+    def _note(self, now: float, count: float) -> None:
+        self._lately.append((now, count))
+        self._times.append(now)
+        self._counts.append(count)
+        if len(self._times) > _MOST:
+            del self._times[1:-1:2], self._counts[1:-1:2]
 
     @property
     def per_second(self) -> float | None:
         """Steps a second, as they came lately; None where that is not known."""
-        if len(self._seen) < 2 or self._seen[-1][0] <= self._seen[0][0]:
+        if len(self._lately) < 2 or self._lately[-1][0] <= self._lately[0][0]:
             return None
-        (begun, first), (ended, last) = self._seen[0], self._seen[-1]
-        return max(last - first, 0) / (ended - begun) or None
+        (begun, first), (ended, last) = self._lately[0], self._lately[-1]
+        return (last - first) / (ended - begun) or None
 
-    def steps(self, seconds: float) -> int | None:
-        """How many steps there were in so many seconds; None where that is not known."""
-        rate = self.per_second
-        return None if rate is None else round(rate * seconds) or None
+    def steps(self, begun: float, ended: float) -> int | None:
+        """How many steps there were between two moments; None where that is not known."""
+        if len(self._times) < 2:
+            return None
+        return round(self._at(ended) - self._at(begun)) or None
+
+    def _at(self, moment: float) -> float:
+        """The count at a moment: between two others it lies between theirs."""
+        assert self._begun is not None
+        moment = max(moment, self._begun)
+        after = min(max(bisect_right(self._times, moment), 1), len(self._times) - 1)
+        (begun, ended), (first, last) = self._times[after - 1 : after + 1], self._counts[after - 1 : after + 1]
+        return first + (last - first) * (moment - begun) / (ended - begun) if ended > begun else last
 
 
-def _counter(sample: Sample) -> Tensor | None:
-    """The tensor whose version tells the steps."""
+def _is_own(tensor: Tensor) -> bool:
+    return tensor.category == "optimizer" and bool(tensor.names) and tensor.names[0].startswith("step of ")
+
+
+def _counter(tensors: Iterable[Tensor]) -> Tensor | None:
+    """The tensor whose version tells the steps: the first that fits best."""
     best: Tensor | None = None
-    for tensor in sample.tensors.values():
-        if tensor.category == "optimizer" and tensor.names and tensor.names[0].startswith("step of "):
+    for tensor in tensors:
+        if _is_own(tensor):
             return tensor
         if best is None and tensor.category == "parameter" and tensor.requires_grad:
             best = tensor

@@ -88,6 +88,7 @@ class Window:
         self.begun = self.now = begun
         self.part_seconds = seconds
         self.series: dict[Kind, Series] = {}
+        self._looks = Series(_moment(begun))
 
     @property
     def seconds(self) -> float:
@@ -113,17 +114,22 @@ class Window:
         return (PARTS + 1) * self.part_seconds
 
     @property
-    def compared(self) -> float:
-        """The seconds from the first to the last of the parts that are compared."""
-        return (PARTS - 1) * self.size * self.part_seconds
+    def compared(self) -> tuple[float, float]:
+        """The two moments that are compared: what rises is least where a part begins, as the look before that saw it.
+
+        The same twice where it is too early for that.
+        """
+        rise = self.rise([self._looks])
+        return (self.now, self.now) if rise is None else (_seconds(rise.before), _seconds(rise.after))
 
     def move(self, now: float) -> None:
         """Go on to a moment."""
         self.now = max(now, self.now)
         while self.parts >= BUCKETS:
             self.part_seconds *= 2
-            for series in self.series.values():
+            for series in (self._looks, *self.series.values()):
                 series.halve()
+        self._looks.note(self.parts, _moment(self.now))
 
     def note(self, kind: Kind, before: Amount, now: Amount) -> None:
         """A group has changed."""
@@ -157,6 +163,15 @@ class Window:
         once = sum(two.tensors > one.tensors or two.bytes > one.bytes for one, two in pairwise(least)) < 2
         trend = counts if after.bytes == before.bytes else sizes
         return Rise(Amount(counts[0], sizes[0]), before, after, steady, once, tuple(trend))
+
+
+def _moment(at: float) -> Amount:
+    """A moment, to be kept as the amounts are."""
+    return Amount(round(at * 1e6), 0)
+
+
+def _seconds(moment: Amount) -> float:
+    return moment.tensors / 1e6
 
 
 def _least(values: list[int], size: int) -> Iterator[int]:

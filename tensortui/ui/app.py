@@ -170,6 +170,7 @@ class TensortuiApp(App[None]):
         self.feed = Feed(source, self.clock, self.thresholds)
         self.follow(self.feed)
         self.judge(self.feed)
+        self.watch_tensors(self.feed)
         await self._show(TensorsScreen(self.feed, self.glyphs, self.clock, self.log_path))
 
     async def _show(self, screen: Screen[None]) -> None:
@@ -372,3 +373,8 @@ class TensortuiApp(App[None]):
     async def judge(self, feed: Feed) -> None:
         """Keep the findings up to date."""
         await feed.judge()
+
+    @work(group="feed", exit_on_error=False)
+    async def watch_tensors(self, feed: Feed) -> None:
+        """Keep the source told of what it is to read with every sample."""
+        await feed.watching.follow()

@@ -15,6 +15,7 @@ from tensortui.errors import TensortuiError
 from tensortui.model import LIVE, Change, Ended, Graph, Sample
 from tensortui.sources.protocol import Source
 from tensortui.ui.graph_findings import GraphFindings
+from tensortui.ui.watching import Watching
 
 JUDGE_SECONDS = 2.0
 JUDGE_FACTOR = 30  # so many times as long as looking for findings took, nobody looks again
@@ -30,6 +31,7 @@ class Feed:
         """Read from `source`; `clock` gives seconds since the epoch. What is beyond the `thresholds` is told."""
         self.source = source
         self.thresholds = thresholds or Thresholds()
+        self.watching = Watching(source)
         self.accounts = Accounts()
         self.sample: Sample | None = None
         self.ended: Ended | None = None
@@ -87,6 +89,7 @@ class Feed:
                 found = await asyncio.to_thread(self._judge, sample, self.accounts.frozen(), graph)
                 self._judging = False
                 self.findings, self.grown, self.grown_since_mark = found
+                self.watching.count_by(self._growth.counter)
                 self.judged = sample if graph is self.graph else None
                 if self._mark_due:
                     self.mark()

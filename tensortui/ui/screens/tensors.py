@@ -16,7 +16,6 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from tensortui.analysis.filtering import Filter, FilterError, parse
-from tensortui.errors import TensortuiError
 from tensortui.model import LIVE, Tensor
 from tensortui.ui.feed import Feed
 from tensortui.ui.glyphs import Glyphs
@@ -151,8 +150,6 @@ class TensorsScreen(Screen[None]):
         self._error = ""
         self._needle = ""
         self._search_from: tuple[str, Any] | None = None
-        self._watched: frozenset[int] = frozenset()
-        self._watching = False
         self._fresh = True  # the next sample is the first that is whole: nothing of it is news
 
     def compose(self) -> Iterator[Widget]:
@@ -242,9 +239,7 @@ class TensorsScreen(Screen[None]):
     def on_tensor_tree_highlighted(self) -> None:
         """Follow the cursor with the details, and tell the source what is on screen."""
         self._show_details()
-        if not self._watching:
-            self._watching = True
-            self._watch()
+        self.feed.watching.show(tensor.id for tensor in self.tree_view.visible_tensors())
 
     def on_tensor_tree_opened(self) -> None:
         """Show the details of the tensor that was opened."""
@@ -253,21 +248,6 @@ class TensorsScreen(Screen[None]):
     def on_tensor_tree_arranged(self) -> None:
         """Say the new order, and how many rows show."""
         self._say()
-
-    @work(group="watch", exit_on_error=False)
-    async def _watch(self) -> None:
-        """Say what is on screen. A target that does not read may keep this waiting: nothing else waits with it."""
-        try:
-            while self.feed.ended is None:
-                ids = frozenset(tensor.id for tensor in self.tree_view.visible_tensors())
-                if ids == self._watched:
-                    return
-                await self.feed.source.watch(ids)
-                self._watched = ids
-        except (TensortuiError, OSError):  # the end of the source is told by its updates
-            self._watched = frozenset()
-        finally:
-            self._watching = False
 
     # -- filter and search
 
