@@ -6,6 +6,7 @@ collector counts: neither iterators nor generators, and no `memoryview`. See `lo
 
 import _thread
 import collections
+import os
 import select
 import socket
 import time
@@ -30,6 +31,7 @@ LOW_WATER = 256 << 10  # the next frame of a batch is encoded when less than thi
 MAX_QUEUED = 4 << 20  # answers waiting beside batches; a viewer that lets more pile up is cut off
 MAX_FRAMES = 4096  # the same, behind batches
 HUNG_UP = getattr(select, "POLLRDHUP", 0) | select.POLLHUP  # the former on Linux alone
+NONBLOCK = getattr(socket, "SOCK_NONBLOCK", 0)
 HELLO_WITHIN = 5.0
 STALLED_AFTER = 30.0
 MIN_INTERVAL = 0.1
@@ -256,20 +258,42 @@ class Server:
         try:
             if not self._sock.ours:
                 return float("inf")
-            sock, _ = self._sock.sock.accept()
+            fd, _ = self._sock.sock._accept()  # type: ignore[attr-defined]  # `accept` makes an object of it
         except (BlockingIOError, InterruptedError, ConnectionError):
             return now
         except OSError:  # the target has no descriptor left, or no memory
             return now + DEAF
+        inside = False
         try:
-            sock.setblocking(False)
-            if len(self.connections) < MAX_CONNECTIONS:
-                self.connections.append(Connection(sock, peer_allowed(sock), now))
-            else:
-                sock.close()
+            os.set_blocking(fd, False)
+            if self._sock.numbered and NONBLOCK:  # else what follows gives up the lock
+                self._piece.begin()
+            inside = self._let_in(fd, now)
         except Exception:
-            sock.close()
+            pass
+        finally:
+            self._piece.end()
+        if not inside:
+            try:
+                os.close(fd)
+            except OSError:  # the target has closed all that it does not know
+                pass
         return now + (time.thread_time() - start) / self._share
+
+    def _let_in(self, fd: int, now: float) -> bool:
+        """Make a viewer of what was accepted; False where there are too many, or that fails."""
+        if len(self.connections) >= MAX_CONNECTIONS:
+            return False
+        # One that is said to be nonblocking makes no system call for that, whatever timeout the target has set for all.
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | NONBLOCK, 0, fd)
+        try:
+            if not NONBLOCK:
+                sock.setblocking(False)
+            self.connections.append(Connection(sock, peer_allowed(sock), now))
+        except Exception:
+            sock.detach()
+            return False
+        return True
 
     def _serve(self, one: Connection, events: int, now: float) -> None:
         """The one place where a viewer is read, written to, and dropped for whatever comes of it."""

@@ -6,7 +6,6 @@ A forked child that closes everything it inherited and opens files of its own, a
 import os
 import socket
 import sys
-from typing import Tuple
 
 SO_COOKIE = 57  # of Linux: `socket` does not name it
 
@@ -16,8 +15,15 @@ class Held:
 
     __slots__ = ("_what", "fd")
 
-    def __init__(self, fd: int) -> None:
-        """Remember what `fd` is now."""
+    def __init__(self, fd: int = -1) -> None:
+        """Remember what `fd` is now, if there is one yet."""
+        self.fd = -1
+        self._what: object = None
+        if fd >= 0:
+            self.take(fd)
+
+    def take(self, fd: int) -> None:
+        """Remember what `fd` is now. It may be opened where none of these should be made, for the collector counts."""
         self.fd = fd
         self._what = _identity(fd)
 
@@ -46,13 +52,21 @@ class HeldSocket(Held):
     __slots__ = ("_cookie", "sock")
 
     def __init__(self, sock: socket.socket) -> None:
-        """Take over `sock`."""
-        super().__init__(sock.fileno())
+        """Take over `sock`; that gives up the lock only where sockets have no such number: see `numbered`."""
         self.sock = sock
         try:
             self._cookie = sock.getsockopt(socket.SOL_SOCKET, SO_COOKIE, 8) if sys.platform == "linux" else b""
         except OSError:
             self._cookie = b""
+        if self._cookie:
+            self.fd = sock.fileno()
+        else:
+            super().__init__(sock.fileno())
+
+    @property
+    def numbered(self) -> bool:
+        """Whether the system tells its sockets apart by a number."""
+        return bool(self._cookie)
 
     @property
     def ours(self) -> bool:
@@ -73,6 +87,10 @@ class HeldSocket(Held):
             self.sock.detach()
 
 
-def _identity(fd: int) -> Tuple[int, int]:
-    found = os.fstat(fd)
-    return found.st_dev, found.st_ino
+def _identity(fd: int) -> object:
+    """Return what tells `fd` from others: what Linux says it leads to, for that makes nothing the collector counts."""
+    try:
+        return os.readlink("/proc/self/fd/%d" % fd)
+    except OSError:
+        found = os.fstat(fd)
+        return found.st_dev, found.st_ino

@@ -186,8 +186,13 @@ class Agent:
         job.apart = False
         kind, start = job.kind, time.thread_time()
         self._step(job)
-        self._book(kind)
-        self._governor.slice_took(time.thread_time() - start)
+        took = time.thread_time() - start
+        self._piece.begin()
+        try:
+            self._book(kind)
+            self._governor.slice_took(took)
+        finally:
+            self._piece.end()
 
     def _rest(self, gap: float) -> float:
         """Return for how long the sockets may be waited for, once the pause `gap` is over."""

@@ -14,9 +14,9 @@ Take = Callable[[int, int, str, str], None]  # first address, address behind the
 
 def read_mappings(take: Take) -> Generator[Any, None, None]:
     """Call `take` for each mapping of /proc/self/maps; yields between pieces. Raises OSError where there is none."""
+    parts, file = [], Held()  # what the collector counts is made before the lock is given up
     yield APART
-    parts = []
-    file = Held(os.open("/proc/self/maps", os.O_RDONLY | os.O_CLOEXEC))
+    file.take(os.open("/proc/self/maps", os.O_RDONLY | os.O_CLOEXEC))
     try:
         while True:
             part = os.read(file.fd, PIECE)
@@ -26,6 +26,7 @@ def read_mappings(take: Take) -> Generator[Any, None, None]:
             yield APART
     finally:
         file.close()
+    yield  # what follows makes much, which the collector would count
     lines = b"".join(parts).split(b"\n")
     for place, line in enumerate(lines):
         if not place % LINES:
