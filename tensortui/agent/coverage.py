@@ -10,6 +10,7 @@ from tensortui.agent.enumerate import YOUNG_LIMIT, Types, Young
 from tensortui.agent.guard import COMPANY, collecting
 from tensortui.agent.nodes import DEPTHS
 from tensortui.agent.poolscan import PoolScanner
+from tensortui.agent.process import audited
 
 AUDIT_EVERY = 5.0  # seconds at least between two audits
 SLACK = 16  # references to torch.Tensor that come and go by themselves, where threads have run since the last look
@@ -22,6 +23,7 @@ AUDIT_SHARE = 0.25  # of the budget
 IMPORT_SECONDS = 2.0
 IMPORT_SHARE = 0.5  # of the budget: imports are soon over, and one audit settles what they leave open
 IMPORTING = "modules are being imported: tensors that are made meanwhile may not be found yet"
+AUDITED = "nothing is missed for that, but the program's audit hooks (sys.addaudithook) are called by what is looked at"
 NO_GRAD_FN = (
     "grad_fn is not read where its node is written in Python: so many nodes on chains of more than 10,000 live that "
     "more could overflow the stack"
@@ -156,4 +158,6 @@ class Coverage:
             found.append(UNSEEN_GRADIENTS % self._census.unseen_gradients)
         if DEPTHS.exhausted:
             found.append(NO_GRAD_FN)
+        if audited():
+            found.append(AUDITED)
         return found

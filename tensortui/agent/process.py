@@ -3,6 +3,7 @@
 import functools
 import os
 import sys
+from types import BuiltinFunctionType
 from typing import Any, Dict, List, Optional
 
 
@@ -36,6 +37,21 @@ def describe(torch: Any) -> Dict[str, Any]:
         "local_rank": _number("LOCAL_RANK"),
         "world_size": _number("WORLD_SIZE"),
     }
+
+
+def audited() -> bool:
+    """Whether the interpreter has audit hooks, asked without calling any of them.
+
+    An event that is no string is only refused where there are some; from Python 3.14 on it is refused anyhow, in other
+    words, and the answer is no.
+    """
+    audit: Any = sys.audit
+    try:
+        if type(audit) is BuiltinFunctionType:  # the program may have put something else in its place
+            audit(None)
+    except TypeError as error:
+        return str(error).startswith("expected str")
+    return False
 
 
 def loaded_torch() -> Any:
