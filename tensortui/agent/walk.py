@@ -151,6 +151,7 @@ class Walk:
                         root.path[-1] += 1
                         count += 1
                     kind = self.kinds.of(child)
+                    look = kind in (OBJECT, MODULE)  # at the clock: it may take as long as many others, also in vain
                     if kind >= TENSOR:
                         self._note(child, kind, style, containers.written(prefix, style, key), root, levels)
                     elif kind == OPTIMIZER:
@@ -163,7 +164,7 @@ class Walk:
                             opened = True
                     if not count % CHECK_EVERY and self._spent(root, CHECK_EVERY):
                         return True
-                    if (opened or not count % CHECK_EVERY) and alone.over():
+                    if (look or not count % CHECK_EVERY) and alone.over():
                         return False
                     if opened:
                         break

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from tensortui.agent import containers, inline
+from tensortui.agent import containers, frames, inline
 
 IN_PLACE = pytest.mark.skipif(sys.version_info < (3, 11), reason="all objects have dictionaries")
 
@@ -90,3 +90,23 @@ def test_classes_of_all_kinds():
     assert containers.instance_dict(error) == {"note": [8]}
     assert containers.instance_dict(object()) is None
     assert inline.attribute(threading.current_thread(), "_name") == threading.current_thread().name
+
+
+@IN_PLACE
+def test_the_names_of_threads_are_read_in_place():
+    ready, done = threading.Event(), threading.Event()
+
+    def wait():
+        ready.set()
+        done.wait(30)
+
+    thread = threading.Thread(target=wait, name="worker")
+    thread.start()
+    try:
+        ready.wait(30)
+        assert not inline.LAYOUT.has_dictionary(thread)
+        assert frames.thread_names()[thread.ident] == "worker"
+        assert not inline.LAYOUT.has_dictionary(thread)
+    finally:
+        done.set()
+        thread.join()

@@ -355,6 +355,28 @@ def test_no_piece_is_long(agent, program):
     assert max(longest) == 1
 
 
+def test_a_piece_may_end_after_each_object_that_is_opened(agent, program, monkeypatch):
+    program.samples = [Sample(t() if number % 10 == 9 else None) for number in range(100)]
+    opened = [0]
+
+    class Over(Alone):
+        def begin(self):
+            opened.append(0)
+            super().begin()
+
+        def over(self):
+            return True
+
+    def children(thing, kind, *arguments, original=containers.children):
+        opened[-1] += kind in (containers.OBJECT, containers.MODULE)
+        return original(thing, kind, *arguments)
+
+    monkeypatch.setattr(walk, "Alone", Over)
+    monkeypatch.setattr(containers, "children", children)
+    assert agent().names().of(program.samples[99].tensor)[0] == ["program.samples[99].tensor"]
+    assert max(opened) <= walk.DEPTH + 1  # the levels that are gone down again, and one more
+
+
 def test_many_parameter_groups_take_time_in_proportion(agent, program, monkeypatch):
     class Over(Alone):
         asked = False
