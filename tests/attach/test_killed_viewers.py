@@ -96,8 +96,8 @@ def test_viewers_killed_at_random_moments(start, greet, wait_for):
     assert program.regions() <= AT_ONCE  # a viewer that finds another's call still under way takes a second one
     grown, later = middle - resident, program.resident() - middle
     print(f"{showed} of {KILLS} had the tensors on their screen; {grown} KiB, then {later} KiB more resident")
-    # The allocators take their fill at first, and 0.2 MiB more each time an agent is brought, and no object of Python's
-    # is left: what goes on growing by more is a leak.
+    # The arenas that the C allocator has for the agent's threads reach their fill with about the sixtieth agent: what
+    # is in use stays the same, but they are not given back. What grows by more is a leak.
     assert later < 8192
 
     after = steps_of(program)
