@@ -6,6 +6,7 @@ import gc
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
@@ -82,6 +83,29 @@ def test_the_settings_of_the_target_are_put_back(settings, enabled, text):
     assert not loader.PIECE.open
     if text == BUSY:
         assert threading.get_ident() not in runs
+
+
+def test_other_threads_hardly_ever_see_the_collector_asleep(settings):
+    """One that did not get a processor for long may; a lock that is given up within a piece shows each time."""
+    gc.enable()
+    asleep, stop = [], []
+
+    def look():
+        while not stop:
+            if not gc.isenabled():
+                asleep.append(1)
+                time.sleep(0)
+
+    names = [f"tensortui.agent.part{number}" for number in range(60)]
+    sources = {ENTRY: [(1, "".join(f"import {name}\n" for name in names))], **{name: [(1, BUSY)] for name in names}}
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        loader.Modules(sources).load(ENTRY)
+    finally:
+        stop.append(1)
+        thread.join()
+    assert len(asleep) <= len(names) / 4
 
 
 def test_what_the_target_has_to_import_finds_its_own_settings(settings, tmp_path, monkeypatch):
