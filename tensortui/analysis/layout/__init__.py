@@ -10,6 +10,7 @@ from tensortui.analysis.layout.advising import advice
 from tensortui.analysis.layout.costing import Step, cost
 from tensortui.analysis.layout.outcome import COPY, IMPOSSIBLE, SAME, VIEW, Outcome
 from tensortui.analysis.layout.place import LayoutError, Place, retained
+from tensortui.analysis.layout.refusing import absent_devices
 from tensortui.analysis.layout.ribbons import FULL, NONE, PART, UNKNOWN, Ribbon, Strip, ribbon
 from tensortui.analysis.layout.windows import Window, window
 from tensortui.analysis.layout.words import Kind, details, headline, kind, memory_order
@@ -33,6 +34,7 @@ __all__ = [
     "Step",
     "Strip",
     "Window",
+    "absent_devices",
     "advice",
     "cost",
     "details",

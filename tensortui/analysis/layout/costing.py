@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from tensortui.analysis.layout import operations
@@ -24,10 +24,11 @@ class Step:
     outcome: Outcome
 
 
-def cost(place: Place, text: str) -> tuple[Step, ...]:
+def cost(place: Place, text: str, absent: Collection[str] = ()) -> tuple[Step, ...]:
     """What each operation of `text` would do, up to the first that is impossible.
 
-    LayoutError where the text is not understood; what PyTorch would refuse is an outcome.
+    LayoutError where the text is not understood; what PyTorch would refuse is an outcome. `absent` are the kinds of
+    device that it is built without.
     """
     steps: list[Step] = []
     if place.packed > 1:
@@ -41,6 +42,8 @@ def cost(place: Place, text: str) -> tuple[Step, ...]:
             outcome = function(place, arguments)
             if outcome.result is not None and _too_large(outcome.result):
                 raise LayoutError("more elements than fit in 63 bits")
+            if outcome.result is not None and (kind := outcome.result.device.partition(":")[0]) in absent:
+                raise LayoutError(f"the PyTorch of this process is built without {kind}")
         except LayoutError as error:
             if isinstance(error, UnclearError):
                 raise
@@ -142,6 +145,25 @@ def _unsqueeze(place: Place, arguments: Arguments) -> Outcome:
     return operations.unsqueeze(place, dim)
 
 
+def _select(place: Place, arguments: Arguments) -> Outcome:
+    wanted = "it takes a dimension and an index"
+    dim, index = arguments.number(wanted, "dim"), arguments.number(wanted, "index")
+    arguments.end()
+    return operations.select(place, dim, index)
+
+
+def _narrow(place: Place, arguments: Arguments) -> Outcome:
+    wanted = "it takes a dimension, the first index and how many"
+    dim, start, length = (arguments.number(wanted, name) for name in ("dim", "start", "length"))
+    arguments.end()
+    return operations.narrow(place, dim, start, length)
+
+
+def _ravel(place: Place, arguments: Arguments) -> Outcome:
+    arguments.end()
+    return operations.ravel(place)
+
+
 def _to(place: Place, arguments: Arguments) -> Outcome:
     dtype = device = None
     memory_format = "preserve"
@@ -189,6 +211,9 @@ _OPERATIONS: Mapping[str, Callable[[Place, Arguments], Outcome]] = {
     "moveaxis": _movedim,
     "squeeze": _squeeze,
     "unsqueeze": _unsqueeze,
+    "select": _select,
+    "narrow": _narrow,
+    "ravel": _ravel,
     "contiguous": _in_format(operations.contiguous, "contiguous"),
     "clone": _in_format(operations.clone, "preserve"),
     "detach": _detach,

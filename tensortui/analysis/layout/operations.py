@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from tensortui.analysis.layout.outcome import Outcome, copy, same, view
 from tensortui.analysis.layout.place import LayoutError, Place
+from tensortui.analysis.layout.refusing import refuse_beyond
 from tensortui.analysis.layout.reshaping import MergeError, view_strides, wanted_shape
 from tensortui.analysis.units import format_many
 from tensortui.model.strided import MEMORY_FORMATS, dense_strides, is_contiguous, kept_strides
@@ -32,9 +33,16 @@ def moved(place: Place, shape: Sequence[int], strides: Sequence[int]) -> Place:
     return replace(place, shape=tuple(shape), strides=tuple(strides))
 
 
+def restrided(place: Place, shape: Sequence[int], strides: Sequence[int], offset: int | None = None) -> Outcome:
+    """A view that PyTorch makes by `as_strided`, which looks whether it lies inside the storage."""
+    made = replace(moved(place, shape, strides), offset=place.offset if offset is None else offset)
+    refuse_beyond(made)
+    return view(made)
+
+
 def fresh(place: Place, shape: Sequence[int], strides: Sequence[int], **more: str) -> Place:
     """New memory; a copy has nothing left to do when it is read."""
-    return replace(place, shape=tuple(shape), strides=tuple(strides), offset=0, lazy=(), **more)
+    return replace(place, shape=tuple(shape), strides=tuple(strides), offset=0, lazy=(), room=None, **more)
 
 
 def format_strides(place: Place, memory_format: str) -> Ints:
@@ -82,6 +90,13 @@ def reshape(place: Place, sizes: Ints) -> Outcome:
         return copy(place, fresh(place, shape, dense_strides(shape)), str(error))
 
 
+def ravel(place: Place) -> Outcome:
+    """`ravel()`: `contiguous().view(-1)`, so that it copies where `reshape(-1)` need not."""
+    if place.contiguous:
+        return view_shape(place, (-1,))
+    return copy(place, fresh(place, (place.numel,), (1,)), "it is not contiguous")
+
+
 def flatten(place: Place, start: int = 0, end: int = -1) -> Outcome:
     """`flatten(start, end)`."""
     dims = len(place.shape)
@@ -118,16 +133,17 @@ def permute(place: Place, order: Ints) -> Outcome:
     plain = [dim_of(dim, dims) for dim in order]
     if len(set(plain)) != dims:
         raise LayoutError(f"permute needs each dimension once, {list(order)} repeats one")
-    return view(moved(place, [place.shape[dim] for dim in plain], [place.strides[dim] for dim in plain]))
+    return restrided(place, [place.shape[dim] for dim in plain], [place.strides[dim] for dim in plain])
 
 
 def transpose(place: Place, one: int, two: int) -> Outcome:
     """`transpose(one, two)`."""
     dims = len(place.shape)
     first, second = dim_of(one, dims), dim_of(two, dims)
+    if first == second:
+        return view(place)
     order = list(range(dims))
-    if dims:
-        order[first], order[second] = second, first
+    order[first], order[second] = second, first
     return permute(place, tuple(order))
 
 
@@ -160,7 +176,7 @@ def squeeze(place: Place, which: Ints | None = None) -> Outcome:
     if which is not None and len(chosen) != len(which):
         raise LayoutError(f"squeeze names a dimension twice in {list(which)}")
     kept = [dim for dim in range(dims) if dim not in chosen or place.shape[dim] != 1]
-    return view(moved(place, [place.shape[dim] for dim in kept], [place.strides[dim] for dim in kept]))
+    return restrided(place, [place.shape[dim] for dim in kept], [place.strides[dim] for dim in kept])
 
 
 def unsqueeze(place: Place, dim: int) -> Outcome:
@@ -171,7 +187,40 @@ def unsqueeze(place: Place, dim: int) -> Outcome:
     shape, strides = list(place.shape), list(place.strides)
     shape.insert(at, 1)
     strides.insert(at, stride)
-    return view(moved(place, shape, strides))
+    return restrided(place, shape, strides)
+
+
+def select(place: Place, dim: int, index: int) -> Outcome:
+    """`select(dim, index)`: one index of a dimension, which goes."""
+    if not place.shape:
+        raise LayoutError("the tensor has no dimension to select from")
+    at = dim_of(dim, len(place.shape))
+    size = place.shape[at]
+    if not -size <= index < size:
+        raise LayoutError(f"there is no index {index} along dim {at} of size {size}")
+    offset = place.offset + index % size * place.strides[at]
+    return restrided(place, _without(place.shape, at), _without(place.strides, at), offset)
+
+
+def _without(numbers: Ints, at: int) -> Ints:
+    return numbers[:at] + numbers[at + 1 :]
+
+
+def narrow(place: Place, dim: int, start: int, length: int) -> Outcome:
+    """`narrow(dim, start, length)`: a part of a dimension."""
+    if not place.shape:
+        raise LayoutError("the tensor has no dimension to narrow")
+    at = dim_of(dim, len(place.shape))
+    size = place.shape[at]
+    if length < 0:
+        raise LayoutError(f"length {length} is negative")
+    if not -size <= start <= size:
+        raise LayoutError(f"start {start} is not inside dim {at} of size {size}")
+    first = start + size if start < 0 else start
+    if first + length > size:
+        raise LayoutError(f"{first} and {length:,} more reach over the end of dim {at} of size {size}")
+    shape = (*place.shape[:at], length, *place.shape[at + 1 :])
+    return restrided(place, shape, place.strides, place.offset + first * place.strides[at])
 
 
 def expand(place: Place, sizes: Ints) -> Outcome:
@@ -196,4 +245,4 @@ def expand(place: Place, sizes: Ints) -> Outcome:
             if own != 1:
                 raise LayoutError(f"dim {at - new} of size {own} cannot become {sizes[at]}: only a size of 1 expands")
             strides[at] = 0
-    return view(moved(place, shape, strides))
+    return restrided(place, shape, strides)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tensortui.analysis.layout.place import Place
+from tensortui.analysis.layout.refusing import refuse
 
 SAME, VIEW, COPY, IMPOSSIBLE = "same", "view", "copy", "impossible"
+NOTHING = "nothing: meta has no bytes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,10 @@ def view(place: Place, why: str = "") -> Outcome:
 
 
 def copy(source: Place, result: Place, why: str = "") -> Outcome:
-    """New memory, filled from the source."""
+    """New memory, filled from the source; LayoutError where PyTorch would refuse. On meta there is nothing to fill."""
+    refuse(source, result)
+    if result.device == "meta":
+        return Outcome(COPY, result, 0, 0, NOTHING, why)
     return Outcome(COPY, result, source.distinct_bytes, result.bytes, link(source.device, result.device), why)
 
 
@@ -45,8 +50,6 @@ def link(source: str, target: str) -> str:
     kinds = source.partition(":")[0], target.partition(":")[0]
     if source == target or kinds == ("cpu", "cpu"):
         return ""
-    if "meta" in kinds:
-        return "nothing: meta has no bytes"
     if "cpu" in kinds:
         other = kinds[0] if kinds[1] == "cpu" else kinds[1]
         return "PCIe" if other in ("cuda", "xpu") else f"the link to {other}"

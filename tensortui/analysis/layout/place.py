@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from tensortui.analysis.units import format_bytes
 from tensortui.model import Storage, Tensor
-from tensortui.model.strided import PACKED, byte_count, distinct_count, is_contiguous, itemsize
+from tensortui.model.strided import PACKED, byte_count, distinct_count, extent, is_contiguous, itemsize
 
 READ_LAZILY = {
     "conj": "conj: the memory holds the complex conjugate of what the program sees; reading conjugates",
@@ -24,7 +24,7 @@ class LayoutError(ValueError):
 class Place:
     """Shape, strides and offset in elements, of a dtype on a device. `lazy` names what reading it does to the values.
 
-    Two of one place cover the same bytes in the same order.
+    Two of one place cover the same bytes in the same order. `room` is how many bytes the storage has, if known.
     """
 
     shape: tuple[int, ...]
@@ -33,10 +33,11 @@ class Place:
     dtype: str = "float32"
     device: str = "cpu"
     lazy: tuple[str, ...] = ()
+    room: int | None = field(default=None, compare=False)
 
     @classmethod
-    def of(cls, tensor: Tensor) -> Place:
-        """The place of a tensor; LayoutError for one that has none."""
+    def of(cls, tensor: Tensor, storage: Storage | None = None) -> Place:
+        """The place of a tensor on its storage; LayoutError for one that has none."""
         if tensor.shape is None or tensor.strides is None or tensor.offset is None:
             kind = next((flag for flag in ("nested", "sparse", "subclass") if flag in tensor.flags), None)
             what = f"a {kind} tensor" if kind else "this tensor"
@@ -46,7 +47,8 @@ class Place:
         if len(tensor.shape) != len(tensor.strides):
             raise LayoutError("shape and strides were read at different moments: look again")
         lazy = tuple(flag for flag in READ_LAZILY if flag in tensor.flags)
-        return cls(tensor.shape, tensor.strides, tensor.offset, tensor.dtype or "", tensor.device or "cpu", lazy)
+        room = storage.bytes if storage is not None and storage.backing != "none" else None
+        return cls(tensor.shape, tensor.strides, tensor.offset, tensor.dtype or "", tensor.device or "cpu", lazy, room)
 
     @property
     def itemsize(self) -> int:
@@ -72,6 +74,15 @@ class Place:
     def bytes(self) -> int:
         """Elements times their size."""
         return byte_count(self.shape, self.dtype) or 0
+
+    @property
+    def end(self) -> int:
+        """The first byte of the storage behind all that it reaches; 0 where it has no element."""
+        if not self.numel:
+            return 0
+        if self.packed > 1:
+            return self.bytes
+        return (self.offset + extent(self.shape, self.strides)) * self.itemsize
 
     @property
     def contiguous(self) -> bool:

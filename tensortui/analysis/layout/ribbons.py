@@ -76,7 +76,7 @@ def ribbon(size: int, places: Mapping[int, Place | None], width: int, shown: Ite
         lies = places[tid]
         if lies not in strips:
             found = covers[lies] if lies is not None else None
-            strips[lies] = _strip(found, edges, beyond=lies is not None and _end(lies) > size)
+            strips[lies] = _strip(found, edges, beyond=lies is not None and lies.end > size)
         drawn[tid] = strips[lies]
     dark = any(place is None for place in places.values())  # a tensor of which nothing is known may lie anywhere
     covered, shared = _together(known, covers, edges, unit)
@@ -84,15 +84,6 @@ def ribbon(size: int, places: Mapping[int, Place | None], width: int, shown: Ite
         covered = tuple(state if state == FULL else UNKNOWN for state in covered[0]), None
         shared = tuple(state if state == FULL else UNKNOWN for state in shared[0]), None
     return Ribbon(size, edges, drawn, *covered, *shared)
-
-
-def _end(place: Place) -> int:
-    if not place.numel:
-        return 0
-    if place.packed > 1:
-        return place.bytes
-    last = place.offset + sum((n - 1) * stride for n, stride in zip(place.shape, place.strides, strict=True))
-    return (last + 1) * place.itemsize
 
 
 def _strip(found: Cover | None, edges: Sequence[int], *, beyond: bool) -> Strip:

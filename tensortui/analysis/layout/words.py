@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
 from tensortui.analysis.layout.place import READ_LAZILY, Place
+from tensortui.analysis.units import format_many
 from tensortui.model.strided import MEMORY_FORMATS, distinct_count, memory_format
+
+_NARROW = re.compile(r"u?int([1-7])")
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Along `dim` the next element is `stride` elements on, where what lies inside the step takes only `inside`."""
+    """Along `dim` the next element is `stride` elements on, where what lies inside the step takes only `inside`.
+
+    `span` is from the first of that to its last, without the gap behind it.
+    """
 
     dim: int
     stride: int
     inside: int
+    span: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +97,7 @@ def _gaps(place: Place, order: list[int]) -> tuple[tuple[Gap, ...], bool]:
     for dim in reversed(order):
         stride = place.strides[dim]
         if stride > inside:
-            out.append(Gap(dim, stride, inside))
+            out.append(Gap(dim, stride, inside, span))
         interleaved |= stride < span
         inside = stride * place.shape[dim]  # with the gap behind the last one, which may be cut short
         span += stride * (place.shape[dim] - 1)
@@ -170,6 +178,8 @@ def _element_words(place: Place) -> tuple[str, ...]:
         lines.append("quantised: an element is an integer that stands for scale * (integer - zero point)")
     if place.packed > 1:
         lines.append(f"{place.packed} elements share a byte along the last dimension")
+    elif (bits := _NARROW.fullmatch(place.dtype)) is not None:
+        lines.append(f"an element of {place.dtype} takes a whole byte for its {format_many(int(bits[1]), 'bit')}")
     elif place.dtype.startswith(("float4", "bits1x", "bits2x", "bits4x")):
         lines.append(f"an element of {place.dtype} is a byte that holds several numbers")
     return tuple(lines)
@@ -178,7 +188,7 @@ def _element_words(place: Place) -> tuple[str, ...]:
 def _gap_words(gap: Gap) -> str:
     if gap.inside == 1:
         return f"dim {gap.dim} takes one element of every {gap.stride:,}"
-    return f"a step along dim {gap.dim} moves {gap.stride:,} elements, what it steps over spans {gap.inside:,}"
+    return f"a step along dim {gap.dim} moves {gap.stride:,} elements, what it steps over spans {gap.span:,}"
 
 
 def _dims(dims: tuple[int, ...] | list[int]) -> str:

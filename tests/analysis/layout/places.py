@@ -6,4 +6,6 @@ from tensortui.analysis.layout import Place
 def place_of(tensor):
     lazy = ("conj",) * tensor.is_conj() + ("neg",) * tensor.is_neg()
     dtype = str(tensor.dtype).removeprefix("torch.")
-    return Place(tuple(tensor.shape), tuple(tensor.stride()), tensor.storage_offset(), dtype, str(tensor.device), lazy)
+    room = tensor.untyped_storage().nbytes()
+    strides = tuple(tensor.stride())
+    return Place(tuple(tensor.shape), strides, tensor.storage_offset(), dtype, str(tensor.device), lazy, room)

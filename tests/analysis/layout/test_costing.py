@@ -1,5 +1,8 @@
 """What an operation costs, against PyTorch doing it: the same strides, the same storage or not, the same refusals."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -7,9 +10,11 @@ from hypothesis import strategies as st
 from places import place_of
 from strided_tensors import any_tensors, as_strided, strided_tensors
 
-from tensortui.analysis.layout import COPY, IMPOSSIBLE, SAME, VIEW, LayoutError, Place, cost
+from tensortui.analysis.layout import COPY, IMPOSSIBLE, SAME, VIEW, LayoutError, Place, absent_devices, cost
+from tensortui.model import Process, strided
 
 DTYPES = ("uint8", "int16", "bfloat16", "float32", "complex64", "float64")
+ODD = ("int1", "int4", "uint4", "uint7", "bits8", "bits4x2", "bits16", "float4_e2m1fn_x2", "float8_e5m2", "uint16")
 FORMATS = ("contiguous_format", "channels_last", "channels_last_3d", "preserve_format")
 
 
@@ -48,7 +53,7 @@ def merged(draw, shape):
 
 
 @st.composite
-def operations(draw, tensor):
+def operations(draw, tensor, dtypes=DTYPES):
     """An operation on the tensor, as it is written; most make sense for it."""
     dims = tensor.dim()
     dim = st.integers(-dims - 1, dims)
@@ -74,6 +79,9 @@ def operations(draw, tensor):
                 "to_dtype",
                 "to_device",
                 "to_format",
+                "ravel",
+                "select",
+                "narrow",
             ]
         )
     )
@@ -82,7 +90,7 @@ def operations(draw, tensor):
             sizes = draw(st.one_of(factors(tensor.numel()), merged(tuple(tensor.shape))))
             return f"{name}({sizes})"
         case "view_dtype":
-            return f"view(torch.{draw(st.sampled_from(DTYPES))})"
+            return f"view(torch.{draw(st.sampled_from(dtypes))})"
         case "flatten":
             return f"flatten({draw(dim)}, {draw(dim)})"
         case "unflatten":
@@ -101,13 +109,17 @@ def operations(draw, tensor):
             return f"movedim({draw(several)}, {draw(several)})"
         case "squeeze":
             return draw(st.sampled_from(("squeeze()", f"squeeze({draw(dim)})", f"squeeze(({draw(dim)}, {draw(dim)}))")))
+        case "select":
+            return f"select({draw(dim)}, {draw(st.integers(-5, 5))})"
+        case "narrow":
+            return f"narrow({draw(dim)}, {draw(st.integers(-5, 5))}, {draw(st.integers(-1, 5))})"
         case "unsqueeze":
             return f"unsqueeze({draw(st.integers(-dims - 2, dims + 1))})"
         case "expand":
             own = [draw(st.sampled_from((size, -1, size if size != 1 else 3))) for size in tensor.shape]
             return f"expand({draw(st.lists(st.integers(-1, 4), max_size=2)) + own})"
         case "to_dtype":
-            return f"to(torch.{draw(st.sampled_from(DTYPES))})"
+            return f"to(torch.{draw(st.sampled_from(dtypes))}, copy={draw(st.booleans())})"
         case "to_device":
             return f"to('{draw(st.sampled_from(('cpu', 'meta')))}', copy={draw(st.booleans())})"
         case "to_format":
@@ -140,10 +152,11 @@ def check(tensor, text):
         outcome.result.device,
     ), text
     shares = made.untyped_storage()._cdata == tensor.untyped_storage()._cdata
+    itself, size = made is tensor, 0 if shares or made.is_meta else made.numel() * made.element_size()
     assert shares == (outcome.what != COPY), text
-    assert (made is tensor) == (outcome.what == SAME), text
+    assert itself == (outcome.what == SAME), text
     assert result.offset == outcome.result.offset
-    assert outcome.written == (0 if shares else made.numel() * made.element_size())
+    assert outcome.written == size
 
 
 @settings(max_examples=2000, deadline=None)
@@ -191,6 +204,113 @@ def test_quantised_tensors_lie_like_others(text):
     if text.startswith("t()."):
         tensor, text = tensor.t(), text.removeprefix("t().")
     check(tensor, text)
+
+
+def with_dtype(tensor, dtype):
+    """The same shape and strides in another dtype, of which no number is made."""
+    dtype = getattr(torch, dtype)
+    size = (tensor.storage_offset() + strided.extent(tensor.shape, tensor.stride())) * dtype.itemsize
+    whole = torch.zeros(size, dtype=torch.uint8).view(dtype)
+    return whole.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+
+
+@settings(max_examples=1000, deadline=None)
+@given(st.data())
+def test_dtypes_that_torch_neither_copies_nor_converts_are_refused_where_it_raises(data):
+    made = data.draw(any_tensors(max_dims=4, max_size=4, max_stride=12), label="tensor")
+    tensor = with_dtype(made, data.draw(st.sampled_from(ODD + DTYPES), label="dtype"))
+    check(tensor, data.draw(operations(tensor, ODD + DTYPES), label="operation"))
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.data())
+def test_a_meta_tensor_has_nothing_to_copy(data):
+    made = data.draw(any_tensors(max_dims=4, max_size=4, max_stride=12), label="tensor")
+    tensor = torch.empty_strided(made.shape, made.stride(), dtype=torch.float32, device="meta")
+    text = data.draw(st.one_of(operations(tensor), st.sampled_from(("cpu()", "to('cpu', torch.int8)"))), label="text")
+    check(tensor, text)
+
+
+@settings(max_examples=1000, deadline=None)
+@given(st.data())
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_what_torch_would_read_beyond_the_end_of_a_storage_is_never_told_as_a_copy(data):
+    made = data.draw(any_tensors(max_dims=4, max_size=4, max_stride=12), label="tensor")
+    tensor, whole = with_dtype(made, "float32"), with_dtype(made, "float32")
+    text = data.draw(operations(tensor), label="operation")
+    size = tensor.untyped_storage().nbytes()
+    tensor.untyped_storage().resize_(data.draw(st.one_of(st.just(0), st.integers(0, size)), label="room"))
+    (step,) = cost(place_of(whole), text)
+    needed = (made.storage_offset() + strided.extent(made.shape, made.stride())) * 4 if made.numel() else 0
+    copies = step.outcome.what == COPY and step.outcome.result.device != "meta"
+    if copies and needed > tensor.untyped_storage().nbytes():
+        (short,) = cost(place_of(tensor), text)  # torch is not asked: it reads what is not there
+        assert short.outcome.what == IMPOSSIBLE and "can crash" in short.outcome.why
+        return
+    try:
+        check(tensor, text)
+    except AssertionError as error:
+        raise AssertionError(str(error)) from None  # without the tensor, which would be read to be shown
+
+
+@pytest.mark.parametrize("text", ["clone()", "to(torch.float64)", "ravel()", "contiguous()"])
+def test_copying_what_has_no_storage_ends_the_process(text):
+    program = f"""if True:
+        import torch
+        tensor = torch.ones(300, 800)[:, ::2]
+        tensor.untyped_storage().resize_(0)
+        tensor.{text}
+    """
+    done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, timeout=120)
+    assert done.returncode < 0
+
+
+def test_what_is_refused_says_why():
+    four = Place((2, 4), (4, 1), dtype="int4")
+    freed = Place((100,), (1,), room=0)
+    meta = Place((3, 4), (4, 1), device="meta")
+    said = [
+        (four, "clone()", "PyTorch copies no int4: view(uint8) can be copied"),
+        (four, "to(bfloat16)", "PyTorch converts nothing to or from int4"),
+        (Place((4,), (1,)), "to(uint4)", "PyTorch converts nothing to or from uint4"),
+        (freed, "clone()", "the storage has 0 B, 400 B are needed: a copy would read beyond it, and can crash"),
+        (freed, "unsqueeze(0)", "the storage has 0 B, 400 B are needed: PyTorch makes no such view of it"),
+        (meta, "to(cuda)", "a meta tensor has no data to copy: to_empty() of a module makes memory for it"),
+        (Place((4,), (1,), dtype="qint8"), "to(meta)", "meta has no quantised tensors"),
+    ]
+    for place, text, why in said:
+        outcome = cost(place, text)[-1].outcome
+        assert (outcome.what, outcome.why) == (IMPOSSIBLE, why), text
+    assert cost(freed, "view(-1).detach().contiguous()")[-1].outcome.what == SAME
+    assert cost(freed, "to(meta).clone()")[-1].outcome.link == "nothing: meta has no bytes"
+
+
+def test_a_gpu_copies_memory_that_lies_alike_of_whatever_dtype():
+    there = Place((2, 4), (4, 1), dtype="int4", device="cuda:0")
+    assert cost(there, "clone()")[0].outcome.what == COPY
+    assert cost(there, "cpu()")[0].outcome.what == COPY
+    assert cost(there, "t().contiguous()")[1].outcome.what == IMPOSSIBLE
+    assert cost(there, "half()")[0].outcome.what == IMPOSSIBLE
+
+
+@pytest.mark.parametrize(
+    ("torch_version", "cuda", "absent"),
+    [
+        ("2.13.0+cpu", None, {"cuda", "mps", "xpu"}),
+        ("2.13.0", None, {"cuda"}),
+        ("2.13.0+cu130", "13.0", set()),
+        ("2.13.0", "13.0", set()),
+        ("2.13.0+rocm6.4", None, set()),
+        (None, None, set()),
+    ],
+)
+def test_a_device_that_torch_is_built_without_is_refused(torch_version, cuda, absent):
+    found = absent_devices(Process(1, torch=torch_version, cuda=cuda))
+    assert found == absent
+    outcome = cost(Place((4,), (1,)), "to(cuda:1)", found)[0].outcome
+    assert outcome.what == (IMPOSSIBLE if absent else COPY)
+    assert ("built without cuda" in outcome.why) == bool(absent)
+    assert cost(Place((4,), (1,)), "cpu().half()", found)[1].outcome.what == COPY
 
 
 XT = Place((32, 64), (1, 32))

@@ -9,7 +9,7 @@ from strided_tensors import any_tensors
 
 from tensortui.analysis.layout import Place, advice, details, headline, kind, memory_order, retained
 from tensortui.model import Storage, Tensor
-from tensortui.model.strided import layout
+from tensortui.model.strided import extent, layout
 
 
 @given(st.lists(st.integers(1, 4), max_size=5).flatmap(lambda s: st.tuples(st.just(s), st.permutations(range(len(s))))))
@@ -76,6 +76,11 @@ def test_words_agree_with_the_flags_and_are_never_empty(tensor):
             "moves 10 elements, what it steps over spans 4",
         ),
         (
+            lambda: torch.zeros(24, 32)[2:20:3, 1:31:2],
+            "not contiguous: sliced: gaps along dims 0 and 1",
+            "moves 96 elements, what it steps over spans 29",
+        ),
+        (
             lambda: torch.zeros(20)[::3],
             "not contiguous: sliced: gaps along dim 0",
             "dim 0 takes one element of every 3",
@@ -116,6 +121,15 @@ def test_what_reading_does_to_the_values_is_said():
     assert packed[0].startswith("quantised") and packed[1] == "2 elements share a byte along the last dimension"
     assert "several numbers" in details(Place((), (), dtype="float4_e2m1fn_x2"))[0]
     assert details(Place((4,), (1,), dtype="bits8")) == ()
+    assert details(Place((4,), (1,), dtype="uint4")) == ("an element of uint4 takes a whole byte for its 4 bits",)
+
+
+@given(any_tensors())
+def test_the_span_of_a_gap_is_from_the_first_to_the_last_of_what_is_stepped_over(tensor):
+    place = place_of(tensor)
+    for gap in kind(place).gaps:
+        inner = [dim for dim in memory_order(place) if place.strides[dim] < gap.stride]
+        assert gap.span == extent([place.shape[dim] for dim in inner], [place.strides[dim] for dim in inner])
 
 
 def record(shape, strides, dtype="float16", category="activation", device="cuda:0"):
