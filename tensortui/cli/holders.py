@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from tensortui.cli.options import add_attach_options, seconds
 from tensortui.cli.target import parse_pid
 from tensortui.errors import TensortuiError, UsageError
+from tensortui.wire.messages import CHAINS, CHAINS_LIMIT
 
 if TYPE_CHECKING:
     from tensortui.attach import Endpoint
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from tensortui.sources.live import LiveSource
 
 WAIT_SECONDS = 600.0
-CHAINS = 8
-MOST_CHAINS = 64
 LISTED = 8  # tensors of one name, or names that are like the one given
 
 
@@ -50,8 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _chains(text: str) -> int:
-    if not re.fullmatch("[0-9]{1,3}", text) or not 0 < int(text) <= MOST_CHAINS:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of chains from 1 to {MOST_CHAINS}")
+    if not re.fullmatch("[0-9]{1,3}", text) or not 0 < int(text) <= CHAINS_LIMIT:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of chains from 1 to {CHAINS_LIMIT}")
     return int(text)
 
 

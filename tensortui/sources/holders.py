@@ -7,8 +7,8 @@ from typing import Any
 from tensortui.model import HOLDER_KINDS, Holders, HolderStep
 from tensortui.sources.tables import clean_text, integer
 from tensortui.wire.frames import Header
+from tensortui.wire.messages import CHAINS_LIMIT
 
-MAX_CHAINS = 64
 MAX_STEPS = 64
 MAX_REASONS = 64
 
@@ -17,13 +17,13 @@ def decode(header: Header) -> Holders:
     """The answer of a `holders` message. What its bounds leave out makes it incomplete, and is said."""
     chains, reasons = header.get("chains"), header.get("reasons")
     given = chains if isinstance(chains, list) else []
-    read = [chain for chain in map(_chain, given[:MAX_CHAINS]) if chain]
+    read = [chain for chain in map(_chain, given[:CHAINS_LIMIT]) if chain]
     told = [clean_text(reason) for reason in reasons[:MAX_REASONS]] if isinstance(reasons, list) else []
     why = [reason for reason in told if reason]
     whole = header.get("complete") is True
     if len(read) < len(given) or any(len(chain) > MAX_STEPS for chain in given if isinstance(chain, list)):
         whole = False
-        why.append(f"Not every chain could be taken over: at most {MAX_CHAINS}, of {MAX_STEPS} steps each.")
+        why.append(f"Not every chain could be taken over: at most {CHAINS_LIMIT}, of {MAX_STEPS} steps each.")
     return Holders(integer(header.get("tensor")) or 0, tuple(read), tuple(why), whole)
 
 

@@ -8,12 +8,14 @@ from collections.abc import Callable
 
 from tensortui.analysis.graph import Behind, Reach, maker_of, words
 from tensortui.errors import TensortuiError
-from tensortui.model import SCANNING, WAITING, Graph, Sample, Tensor
+from tensortui.model import Graph, Sample, Tensor
+from tensortui.ui.asking import Words, impossible
 from tensortui.ui.columns import name_text
 from tensortui.ui.feed import Feed
 
 UPDATE_SECONDS = 2.0
 PAUSES = (0.11, 0.23, 0.37, 0.53)  # seconds before another try, none a multiple of another: steps have a rhythm
+WORDS = Words("there is no graph here", "the graph can no longer be read", "there is no graph yet")
 SMALL = 3_000  # nodes up to which another try is cheap
 UPDATE_FACTOR = 20  # so many times as long as looking at the graph took, it is not looked at again
 
@@ -57,7 +59,7 @@ class Reading:
 
     async def read(self) -> None:
         """Ask the source, and look at the answer. Whatever goes wrong becomes the reason why there is no graph."""
-        self.problem = self._impossible() or self._none_behind()
+        self.problem = impossible(self._feed, "graph", WORDS) or self._none_behind()
         if self.problem is not None:
             return
         try:
@@ -82,18 +84,6 @@ class Reading:
             self.problem = self._nothing(graph, sample)
             return
         await self._look(sample)
-
-    def _impossible(self) -> tuple[str, str] | None:
-        feed = self._feed
-        if "graph" in feed.source.missing:
-            return "there is no graph here", feed.source.missing["graph"]
-        if feed.ended is not None:
-            return "the graph can no longer be read", f"the source has ended: {feed.ended.reason}"
-        if feed.sample is None or feed.sample.phase == WAITING:
-            return "there is no graph yet", "the process has not imported torch; press r when it has"
-        if feed.sample.phase == SCANNING:
-            return "the tensors are still being looked for", "press r when the first scan is over"
-        return None
 
     @property
     def none_behind(self) -> bool:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tensortui.errors import TensortuiError
-from tensortui.model import SCANNING, WAITING, Holders, Tensor
+from tensortui.model import Holders, Tensor
+from tensortui.ui.asking import Words, impossible
 from tensortui.ui.columns import name_text
 from tensortui.ui.feed import Feed
+from tensortui.wire.messages import CHAINS, CHAINS_LIMIT
 
-CHAINS = 8
-MOST_CHAINS = 64
+WORDS = Words(
+    "what holds a tensor cannot be found here", "what holds it can no longer be found", "there is no tensor yet"
+)
 
 
 class Search:
@@ -36,7 +39,7 @@ class Search:
     @property
     def full(self) -> bool:
         """Whether there may be more chains than were asked for."""
-        return self.found is not None and len(self.found.chains) >= self.limit and self.limit < MOST_CHAINS
+        return self.found is not None and len(self.found.chains) >= self.limit and self.limit < CHAINS_LIMIT
 
     @property
     def gone(self) -> bool:
@@ -46,7 +49,7 @@ class Search:
 
     async def run(self) -> None:
         """Ask the source. Whatever goes wrong becomes the reason why there is no answer."""
-        self.problem = self._impossible()
+        self.problem = impossible(self._feed, "holders", WORDS) or self._none_left()
         if self.problem is not None:
             return
         try:
@@ -64,16 +67,7 @@ class Search:
     def _tell(self, text: str) -> None:
         self.said = text
 
-    def _impossible(self) -> tuple[str, str] | None:
-        feed = self._feed
-        if "holders" in feed.source.missing:
-            return "what holds a tensor cannot be found here", feed.source.missing["holders"]
-        if feed.ended is not None:
-            return "what holds it can no longer be found", f"the source has ended: {feed.ended.reason}"
-        if feed.sample is None or feed.sample.phase == WAITING:
-            return "there is no tensor yet", "the process has not imported torch; press r when it has"
-        if feed.sample.phase == SCANNING:
-            return "the tensors are still being looked for", "press r when the first scan is over"
+    def _none_left(self) -> tuple[str, str] | None:
         if self.gone:
             name = name_text(self.tensor)
             return (

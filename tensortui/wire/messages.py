@@ -49,6 +49,7 @@ from typing import Any, Dict, Tuple
 
 PROTOCOLS = (1, 1)  # lowest and highest that this version speaks
 WATCH_LIMIT = 512
+CHAINS, CHAINS_LIMIT = 8, 64  # of holders: as many as are asked for where nobody says how many, and at most
 ROOTS_LIMIT = 3000  # ids of int64 have up to 20 characters: with them a header is under the 64 KiB that an agent reads
 NONE = -(1 << 63)  # the int64 that stands for null
 # A reason of the coverage until everything was looked through once: names and roles may be missing before.

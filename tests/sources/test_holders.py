@@ -7,9 +7,10 @@ import pytest
 
 from tensortui.errors import TensortuiError
 from tensortui.model import HOLDER_KINDS, Holders, HolderStep
-from tensortui.sources.holders import MAX_CHAINS, MAX_STEPS, decode
+from tensortui.sources.holders import MAX_STEPS, decode
 from tensortui.sources.live import LiveSource
 from tensortui.wire import messages
+from tensortui.wire.messages import CHAINS_LIMIT
 
 CHAIN = [["global", "trainer"], ["attribute", ".logs"], ["key", "['val']"], ["index", "[3]"]]
 READ = tuple(HolderStep(kind, label) for kind, label in CHAIN)
@@ -39,8 +40,8 @@ def test_a_chain_that_is_none_is_left_out_and_said_to_be(chain) -> None:
 
 
 def test_what_is_too_much_is_left_out_and_said_to_be() -> None:
-    found = decode({"tensor": 5, "chains": [CHAIN] * (MAX_CHAINS + 1), "complete": True})
-    assert (len(found.chains), found.complete, len(found.reasons)) == (MAX_CHAINS, False, 1)
+    found = decode({"tensor": 5, "chains": [CHAIN] * (CHAINS_LIMIT + 1), "complete": True})
+    assert (len(found.chains), found.complete, len(found.reasons)) == (CHAINS_LIMIT, False, 1)
     found = decode({"tensor": 5, "chains": [CHAIN * MAX_STEPS], "complete": True})
     assert ([len(chain) for chain in found.chains], found.complete) == ([MAX_STEPS], False)
 

@@ -325,6 +325,11 @@ async def test_once_its_tensors_are_gone_the_picture_stays_and_says_so() -> None
         await it.give(after(it.it.app.feed.sample, new=[renewed], gone=[loss]))
         await it.press("r")
         assert it.source.asked[-2][0] == 9000  # the variable of that name, as it is now
+        await it.settled()
+        again = replace(other, id=9001, names=("trainer.last", *other.names))
+        await it.give(after(it.it.app.feed.sample, new=[again], gone=[9000]))
+        await it.press("r")
+        assert it.source.asked[-2][0] == 9001  # also where that is only one of its names
 
 
 async def test_what_changes_later_becomes_stale_without_reading_anew() -> None:

@@ -21,7 +21,7 @@ from tensortui.ui.screens.help import MANUAL, HelpScreen, in_ascii
 from tensortui.ui.screens.holders import HoldersScreen
 from tensortui.ui.screens.layout import LayoutScreen
 from tensortui.ui.screens.tensors import TensorsScreen
-from tensortui.ui.searching import MOST_CHAINS
+from tensortui.wire.messages import CHAINS_LIMIT
 
 
 class Opened:
@@ -199,7 +199,7 @@ async def test_more_chains_are_looked_for_where_there_may_be_some() -> None:
         assert "the first 8 chains that were found: m looks for more" in it.text_of("#notice")
         await it.press("m")
         await it.settled()
-        assert [limit for _, limit in it.source.asked] == [8, MOST_CHAINS]
+        assert [limit for _, limit in it.source.asked] == [8, CHAINS_LIMIT]
         assert "and 19 other chains" in it.text_of("#head")
         await it.press("m")
         assert "all the chains that were found" in it.it.notes()

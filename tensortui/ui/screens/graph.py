@@ -20,6 +20,7 @@ from tensortui.ui.columns import name_text
 from tensortui.ui.feed import Feed
 from tensortui.ui.glyphs import Glyphs
 from tensortui.ui.lines import show
+from tensortui.ui.looking import heir_of
 from tensortui.ui.markup import Piece, content
 from tensortui.ui.reading import Reading
 from tensortui.ui.widgets.graph_detail import Detail
@@ -143,10 +144,8 @@ class GraphScreen(Screen[int | None]):
             return
         sample = self._feed.sample
         tensor = self._tensor
-        if tensor is not None and sample is not None and tensor.id not in sample.tensors and tensor.names:
-            # The same variable, another tensor: each step of a loop makes a new one.
-            named = (one for one in sample.tensors.values() if one.names[:1] == tensor.names[:1])
-            tensor = next(named, tensor)
+        if tensor is not None and sample is not None and tensor.id not in sample.tensors:
+            tensor = heir_of(tensor, sample) or tensor
         self._begin(tensor, every=self.reading.every)
 
     def _begin(self, tensor: Tensor | None, *, every: bool) -> None:

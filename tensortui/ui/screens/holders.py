@@ -18,12 +18,13 @@ from tensortui.ui.feed import Feed
 from tensortui.ui.glyphs import Glyphs
 from tensortui.ui.looking import heir_of
 from tensortui.ui.markup import content
-from tensortui.ui.searching import CHAINS, MOST_CHAINS, Search
+from tensortui.ui.searching import Search
 from tensortui.ui.widgets.holder_lines import Chains, detail, head, notices, waiting
 from tensortui.ui.widgets.holder_tree import HolderTree
 from tensortui.ui.widgets.key_line import KeyLine
 from tensortui.ui.widgets.status_line import TICK_SECONDS, StatusLine
 from tensortui.ui.widgets.tab_bar import TabBar
+from tensortui.wire.messages import CHAINS, CHAINS_LIMIT
 
 if TYPE_CHECKING:
     from tensortui.ui.app import TensortuiApp
@@ -118,7 +119,7 @@ class HoldersScreen(Screen[int | None]):
     def action_more(self) -> None:
         """Look for more chains."""
         if self.search.full:
-            self._again(MOST_CHAINS)
+            self._again(CHAINS_LIMIT)
         elif not self.search.under_way:
             self.notify("These are all the chains that were found.", markup=False)
 
