@@ -29,7 +29,8 @@ MOST_DIGITS = 9
 class ProcessInfo:
     """A Python process. None stands for what could not be seen.
 
-    `why_not` says why it cannot be attached to, empty when it can; `agent` tells that an agent listens in it already.
+    `why_not` says why it cannot be attached to, empty when it can; `agent` tells that an agent listens in it already,
+    and `stopped` that a signal keeps all of it from running, so that such an agent does not answer.
     `role` says what it is to process `parent` where that is certain, "DataLoader worker" for example, else it is empty.
     `gpu_memory` is in bytes, and for others to fill in.
     """
@@ -47,6 +48,7 @@ class ProcessInfo:
     attachable: bool
     why_not: str
     agent: bool
+    stopped: bool = False
     gpu_memory: int | None = None
     role: str = ""
     parent: int | None = None
@@ -88,7 +90,8 @@ def _describe(process: psutil.Process) -> ProcessInfo | None:
     pid = process.pid
     images = _images(pid)
     with process.oneshot():
-        if process.status() == psutil.STATUS_ZOMBIE:
+        status = process.status()
+        if status == psutil.STATUS_ZOMBIE:
             return None
         executable = _executable(process)
         python = python_version(executable, images)
@@ -113,6 +116,7 @@ def _describe(process: psutil.Process) -> ProcessInfo | None:
             attachable=not why_not,
             why_not=why_not,
             agent=agent,
+            stopped=status == psutil.STATUS_STOPPED,
             role=role,
             parent=parent,
         )

@@ -60,8 +60,26 @@ def with_next_step(process: ProcessInfo) -> str:
     """Return why a process cannot be attached to, and what to do about it where that is one command."""
     from tensortui.attach.errors import StoppedError
 
+    return _stopped(process) if process.why_not == StoppedError(process.pid).cause else process.why_not
+
+
+def _stopped(process: ProcessInfo) -> str:
+    from tensortui.attach.errors import StoppedError
+
     stopped = StoppedError(process.pid)
-    return f"{stopped.cause} {stopped.next_step}" if process.why_not == stopped.cause else process.why_not
+    return f"{stopped.cause} {stopped.next_step}"
+
+
+def is_silent(process: ProcessInfo) -> bool:
+    """Whether the agent in it cannot answer before the process goes on."""
+    return process.agent and process.stopped
+
+
+def attach_text(process: ProcessInfo) -> str:
+    """Return whether a process can be attached to, in a word."""
+    if process.agent:
+        return "stopped" if process.stopped else "agent"
+    return "yes" if process.attachable else "no"
 
 
 def lines(shown: Sequence[ProcessInfo], width: int) -> list[str]:
@@ -80,12 +98,13 @@ def lines(shown: Sequence[ProcessInfo], width: int) -> list[str]:
             format_bytes(each.gpu_memory, none="-"),
             "n/a" if each.python is None else "{}.{}".format(*each.python),
             {True: "yes", False: "no", None: "n/a"}[each.torch],
-            "agent" if each.agent else "yes" if each.attachable else "no",
+            attach_text(each),
             safe(each.title),
         )
         for each in shown
     ]
     reasons = [f"{each.pid} cannot be attached to: {safe(each.why_not)}" for each in shown if not each.attachable]
+    reasons += [f"{each.pid} has an agent that does not answer: {_stopped(each)}" for each in shown if is_silent(each)]
     return [*fitting(HEADINGS, rows, width, GIVE_WAY, RIGHT), *reasons]
 
 

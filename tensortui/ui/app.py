@@ -15,7 +15,7 @@ from textual import work
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.command import CommandPalette
-from textual.events import Event, Key
+from textual.events import Event, Key, Resize
 from textual.filter import LineFilter
 from textual.screen import Screen
 from textual.scrollbar import ScrollBar, ScrollBarRender
@@ -45,6 +45,7 @@ from tensortui.ui.widgets.graph_tree import GraphTree
 from tensortui.ui.widgets.growth_table import GrowthTable
 from tensortui.ui.widgets.holder_tree import HolderTree
 from tensortui.ui.widgets.tensor_tree import TensorTree
+from tensortui.ui.widgets.too_small import cover
 
 SAMPLE_SECONDS = 1.0
 KEY_SECONDS = 0.5  # so long the next key waits at most for the one before
@@ -71,6 +72,8 @@ class TensortuiApp(App[None]):
 
     TITLE = "tensortui"
     CSS = """
+    Screen { layers: default cover; }
+    Screen.-too-small { overflow: hidden hidden; }
     Toast { background: $panel; width: auto; max-width: 100%; }
     SearchIcon { display: none; }
     TensortuiApp.-ascii Inspector { border-left: ascii $border; }
@@ -147,10 +150,19 @@ class TensortuiApp(App[None]):
 
     async def on_mount(self) -> None:
         """Open the source, or the picker."""
+        self.screen_change_signal.subscribe(self, self._cover)
         if self._open is not None:
             self.connect(self._open)
         elif self.picker is not None:
             await self._show(PickerScreen(self.picker, self.glyphs))
+
+    def on_resize(self, event: Resize) -> None:
+        """Say whether there is room for anything."""
+        if self.screen_stack:
+            cover(self.screen, event.size)
+
+    def _cover(self, screen: Screen[Any]) -> None:
+        cover(screen, self.size)
 
     @work(group="connect", exclusive=True, exit_on_error=False)
     async def connect(self, open_source: Open) -> None:

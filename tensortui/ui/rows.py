@@ -13,6 +13,7 @@ from typing import Any
 from tensortui.analysis.accounting import Accounts
 from tensortui.analysis.findings import Thresholds
 from tensortui.model import Change, Sample, Tensor
+from tensortui.ui.columns import name_text
 from tensortui.ui.groups import STORAGE, Groups, Key, View, bundle_of
 from tensortui.ui.ordering import STEP, Steps, put_back, sort
 
@@ -165,11 +166,15 @@ class Rows(Groups):
     def search(self, needle: str, row: int, step: int, *, here: bool = False) -> int | None:
         """The tensor after (`step` 1) or before (-1) `row` whose name holds `needle`, inside closed groups too.
 
+        One without a name goes by what is shown in place of it.
+
         The order is that of the table, round its ends; `here` lets the row itself count.
         """
         needle = needle.lower()
         tensors = self.sample.tensors.values() if self.sample is not None else ()
-        found = {t.id: self.key_of(t) for t in tensors if any(needle in name.lower() for name in t.names)}
+        found = {
+            t.id: self.key_of(t) for t in tensors if any(needle in name.lower() for name in t.names or (name_text(t),))
+        }
         holding = set(found.values()) & self.members.keys()
         at = self._group_at(row)
         if not holding or at is None:

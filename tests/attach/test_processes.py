@@ -32,6 +32,12 @@ def test_agent_that_is_there(start, greet):
     program = start("sleeping")
     endpoint = attach(program.pid)
     assert info_of(program.pid).agent
+    assert not info_of(program.pid).stopped
+    os.kill(program.pid, 19)
+    os.waitid(os.P_PID, program.pid, os.WSTOPPED | os.WNOWAIT)
+    assert info_of(program.pid).agent
+    assert info_of(program.pid).stopped
+    os.kill(program.pid, 18)
     greet(endpoint).detach()
     assert not info_of(program.pid).agent
     program.finish()
@@ -52,6 +58,7 @@ def test_stopped_process_says_so(start):
     os.waitid(os.P_PID, program.pid, os.WSTOPPED | os.WNOWAIT)
     info = info_of(program.pid)
     assert not info.attachable and "stopped" in info.why_not
+    assert info.stopped
     os.kill(program.pid, 18)
     program.finish()
 

@@ -102,3 +102,12 @@ def test_a_process_that_is_stopped_says_how_it_goes_on(tensortui: Run, trainer: 
     os.waitpid(trainer.pid, os.WUNTRACED)
     (reason,) = [line for line in tensortui("ps").stdout.splitlines() if line.startswith(f"{trainer.pid} cannot")]
     assert reason.endswith(f"is stopped (SIGSTOP or Ctrl-Z). Continue it first: `kill -CONT {trainer.pid}`.")
+
+
+def test_an_agent_in_a_process_that_is_stopped_is_said_not_to_answer() -> None:
+    rows = lines([process(agent=True), process(agent=True, stopped=True)], 100)
+    assert [row.split()[9] for row in rows[1:3]] == ["agent", "stopped"]
+    assert rows[3:] == [
+        "41 has an agent that does not answer: Process 41 is stopped (SIGSTOP or Ctrl-Z). "
+        "Continue it first: `kill -CONT 41`."
+    ]

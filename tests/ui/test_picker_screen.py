@@ -188,3 +188,12 @@ async def test_no_process_at_all_says_what_to_do() -> None:
     async with picking(picked) as (app, pilot):
         none = app.screen.query_one("#none", Static)
         await until(pilot, lambda: "tensortui demo" in str(none.content))
+
+
+async def test_an_agent_in_a_process_that_is_stopped_is_said_not_to_answer() -> None:
+    picked = Picked()
+    picked.listed = [replace(picked.listed[1], stopped=True)]
+    assert "stopped" in line(picked.listed[0], 120, UNICODE).plain
+    async with picking(picked) as (app, pilot):
+        detail = app.screen.query_one("#detail", Static)
+        await until(pilot, lambda: "does not answer while it is stopped; `kill -CONT 41235`" in str(detail.content))

@@ -276,3 +276,14 @@ def test_search_in_a_table_without_rows_finds_nothing() -> None:
     rows = rows_of(training())
     look(rows, filter=parse("name~nothing-is-called-this") or None)
     assert rows.search("model", 1, 1, here=True) is None
+
+
+def test_search_finds_what_has_no_name_by_what_is_shown() -> None:
+    b = Build()
+    b.add("model", (8,))
+    nameless = b.add("", (8,))
+    b.tensors[nameless] = replace(b.tensors[nameless], names=())
+    rows = rows_of(b.sample())
+    look(rows, False)
+    assert rows.search(f"#{nameless}", rows.order[0], 1) == nameless
+    assert rows.search("unnamed", rows.order[0], 1) == nameless

@@ -63,6 +63,8 @@ class ProcessLike(Protocol):
     @property
     def agent(self) -> bool: ...  # noqa: D102
     @property
+    def stopped(self) -> bool: ...  # noqa: D102
+    @property
     def gpu_memory(self) -> int | None: ...  # noqa: D102
 
 
@@ -85,7 +87,9 @@ def heading(room: int) -> Content:
 
 def state(process: ProcessLike) -> str:
     """Whether a process can be attached to, in a word or two."""
-    return "agent in" if process.agent else "ready" if process.attachable else "cannot"
+    if process.agent:
+        return "stopped" if process.stopped else "agent in"
+    return "ready" if process.attachable else "cannot"
 
 
 def line(process: ProcessLike, room: int, glyphs: Glyphs, *, ended: bool = False) -> Content:
@@ -102,7 +106,7 @@ def line(process: ProcessLike, room: int, glyphs: Glyphs, *, ended: bool = False
         "torch": "n/a" if process.torch is None else "yes" if process.torch else "no",
         "attach": ENDED if ended else state(process),
     }
-    styles = {"agent in": "$primary", "ready": "$success", "cannot": "$error", ENDED: "$dim"}
+    styles = {"agent in": "$primary", "stopped": "$warning", "ready": "$success", "cannot": "$error", ENDED: "$dim"}
     pieces: list[Piece] = [(" ", "")]
     for title, width, right in columns(room):
         style = "$strong" if title == "pid" else styles.get(values[title], "") if title == "attach" else ""
@@ -290,7 +294,10 @@ class PickerScreen(Screen[None]):
             pieces.append((show(error.next_step, self._glyphs), ""))
         elif process is not None:
             pieces.append((f"{show(process.command, self._glyphs)[:400]}\n", ""))
-            if process.agent:
+            if process.agent and process.stopped:
+                words = f"the agent in it does not answer while it is stopped; `kill -CONT {process.pid}` continues it"
+                pieces.append((f"{self._glyphs.warn} {words}", "$warning"))
+            elif process.agent:
                 pieces.append(("the agent is in it already: attaching joins it", "$dim"))
             elif process.attachable:
                 pieces.append(("enter puts the agent in; the program goes on, and nothing of it remains after", "$dim"))
