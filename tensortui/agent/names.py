@@ -1,25 +1,18 @@
 """Give the tensors their names: how the program itself would reach them."""
 
 import functools
-import os
 import sys
-from itertools import compress
-from types import CodeType
-from typing import Any, Callable, Dict, Generator, List, Optional, Tuple, TypeVar
+from typing import Any, Callable, Dict, Generator, List, Optional
 
 from tensortui.agent import containers, labels, roles
 from tensortui.agent.census import Census, Context, Tracked, Work
-from tensortui.agent.containers import LEAF, LEARNED, MODULE, OPTIMIZER, TENSOR, VARIABLE, Entries, Kinds
-from tensortui.agent.frames import MAX_DEPTH, Locals, find_frame, stack_of, thread_names
-from tensortui.agent.guard import MOST_FRAMES, Alone, Stillness
+from tensortui.agent.containers import LEARNED, MODULE, OPTIMIZER, TENSOR, VARIABLE, Entries, Kinds
 from tensortui.agent.opened import Opened as Laid
 from tensortui.agent.revisit import Opened, Revisit, Way, descend
+from tensortui.agent.variables import Frames, direct_first, is_installed, only_modules, standard_library
 from tensortui.agent.walk import DEPTH, Found, Root, Walk
 from tensortui.agent.wrappers import Wrappers
 
-MAX_FRAMES, LEAST_FRAMES = 200, 8  # frames whose variables are named in one pass, of all threads and of each
-TOO_MANY = "names of local variables: of some stacks only the outermost and the innermost functions are looked at"
-TOO_DEEP = "names of local variables: some stacks are too deep to be gone through without a stall"
 ABRIDGED = "names: of containers with more than %d entries only the first %d and the last %d are looked at" % (
     containers.HEAD + containers.TAIL, containers.HEAD, containers.TAIL,
 )  # fmt: skip
@@ -27,11 +20,7 @@ RECENT_ENTRIES = 500  # below one variable
 LIBRARY_DEPTH = 3
 LIBRARY_EVERY = 60.0  # seconds
 
-_T = TypeVar("_T")
 _SKIPPED = ("torch", "tensortui")  # nothing of the program's is in their globals
-
-_locals: Optional[Locals] = None
-_standard: Tuple[str, ...] = ()
 
 
 def discover(context: Context) -> Work:
@@ -239,24 +228,6 @@ class Globals:
         return ((VARIABLE, key, space.get(key)) for key in self._keys[start:])
 
 
-def only_modules(keys: List[_T], values: List[Any], kinds: Kinds) -> List[_T]:
-    """Return those of `keys` whose values are modules."""
-    return _of_kinds(keys, values, kinds, lambda kind: kind == MODULE)
-
-
-def direct_first(keys: List[_T], values: List[Any], kinds: Kinds) -> List[_T]:
-    """Return the keys, tensors' first: what has a variable of its own is not called by a container it is in too."""
-    direct = _of_kinds(keys, values, kinds, lambda kind: kind >= TENSOR)
-    return direct + _of_kinds(keys, values, kinds, lambda kind: LEAF < kind < TENSOR)
-
-
-def _of_kinds(keys: List[_T], values: List[Any], kinds: Kinds, wanted: Callable[[int], bool]) -> List[_T]:
-    """Return the keys of values of some kinds. There may be thousands: each type is told once, the rest done in C."""
-    types = list(map(id, map(type, values)))
-    chosen = {kind for kind, value in dict(zip(types, values)).items() if wanted(kinds.of(value))}
-    return list(compress(keys, map(chosen.__contains__, types)))
-
-
 def _global_again(module: str, way: Way, kinds: Kinds) -> Opened:
     """Return what a way leads to from the globals of a module."""
     space = namespace(module)
@@ -292,140 +263,7 @@ def _sort_modules(memory: Memory) -> Work:
         file = space.get("__file__")
         if type(file) is not str:
             continue
-        if _is_installed(file):
+        if is_installed(file):
             memory.library.append(name)
-        elif not file.startswith(_standard_library()):
+        elif not file.startswith(standard_library()):
             memory.own.append(name)
-
-
-def _is_installed(file: str) -> bool:
-    return "site-packages" in file or "dist-packages" in file
-
-
-def _standard_library() -> Tuple[str, ...]:
-    global _standard  # noqa: PLW0603
-    if not _standard:
-        _standard = (os.path.join(os.path.dirname(os.__file__), ""),)
-    return _standard
-
-
-def frame_locals() -> Locals:
-    """Return what reads local variables: it is calibrated once."""
-    global _locals  # noqa: PLW0603
-    if _locals is None:
-        _locals = Locals()
-    return _locals
-
-
-class Frames:
-    """Names the local variables of the frames of all threads."""
-
-    def __init__(self, walk: Walk, kinds: Kinds, reasons: List[str]) -> None:
-        """Calibrate once a process; a reason is noted where that fails."""
-        self._locals = frame_locals()
-        self._walk = walk
-        self._kinds = kinds
-        self._reasons = reasons
-        self.whole = self._locals.usable  # whether all frames could be looked at
-        if not self._locals.usable:
-            reasons.append(self._locals.reason)
-
-    def name_all(self, library: bool, depth: int = DEPTH) -> Work:
-        """Name the local variables of the program's frames, or those of library frames, where nameless.
-
-        The outermost come first, and modules before all else: these stay, and the names that they give with them.
-        """
-        if not self._locals.usable:
-            return
-        with Alone():
-            found = self._list(library)
-        yield
-        for modules in (True, False) if depth else (False,):
-            for thread, at, suffix, called in found:
-                root = Root(functools.partial(self._variables, thread, at, suffix, modules), "", suffix, depth)
-                root.local = not library
-                root.hides = not library
-                root.spare = library
-                if not library:
-                    root.where = thread, at, labels.without_line(suffix)
-                    root.again = functools.partial(_local_again, thread, at, suffix, called)
-                yield from self._walk.below(root)
-        self.whole = self.whole and not self._walk.partial
-
-    def _list(self, library: bool) -> List[Tuple[int, int, str, str]]:
-        """Return thread, address, name suffix and name of the thread of the frames, the outermost of each first."""
-        names = thread_names()
-        found: List[Tuple[int, int, str, str]] = []
-        left = MOST_FRAMES
-        stacks = list(Stillness().frames.items())
-        most = max(MAX_FRAMES // max(len(stacks), 1), LEAST_FRAMES)
-        for thread, frame in reversed(stacks):  # the main thread is the oldest
-            stack = stack_of(frame)
-            left -= len(stack) or MAX_DEPTH
-            if left < 0 or not stack:
-                self._say(TOO_DEEP)
-                continue
-            chosen = [at for at in reversed(stack) if self._wanted(at.f_code, library)]
-            if len(chosen) > most:
-                self._say(TOO_MANY)
-                chosen[most // 2 : -most // 2] = []
-            for at in chosen:
-                called = names.get(thread, "")
-                found.append((thread, id(at), frame_suffix(at.f_code, at.f_lineno, called), called))
-        return found
-
-    def _say(self, reason: str) -> None:
-        self.whole = False
-        if reason not in self._reasons:
-            self._reasons.append(reason)
-
-    @staticmethod
-    def _wanted(code: CodeType, library: bool) -> bool:
-        return code.co_name != "<module>" and _is_library(code.co_filename) == library
-
-    def _variables(self, thread: int, at: int, suffix: str, modules: bool, start: int) -> Optional[Entries]:
-        now = Stillness()
-        frame = self.find(now, thread, at, suffix)
-        if frame is None:
-            return None
-        entries = [(VARIABLE, name, value) for name, value in self._locals.of(frame, now)]
-        values = [value for _, _, value in entries]
-        chosen = only_modules if modules else direct_first
-        return iter(chosen(entries, values, self._kinds)[start:])
-
-    @staticmethod
-    def find(now: Stillness, thread: int, at: int, suffix: str) -> Any:
-        """Find the frame again, from the innermost on; None when it, or its function, does not run there by now."""
-        frame = find_frame(now.frames.get(thread), at)
-        return frame if frame is not None and _where(frame.f_code) in suffix else None
-
-
-def _local_again(thread: int, at: int, suffix: str, called: str, way: Way, kinds: Kinds) -> Opened:
-    """Return what a way leads to from the local variables of a frame. It outlives the pass, and so knows none of it."""
-    now = Stillness()
-    frame = Frames.find(now, thread, at, suffix)
-    if frame is None or not way:
-        return None
-    thing = next((value for name, value in frame_locals().of(frame, now) if name == way[0][1]), None)
-    thing = descend(thing, way[1:], kinds) if thing is not None else None
-    if thing is None:
-        return None
-    return thing, frame_suffix(frame.f_code, frame.f_lineno, called)
-
-
-def _where(code: Any) -> str:
-    return "%s() %s:" % (
-        labels.clip(labels.safe(code.co_name), 60),
-        labels.clip(labels.safe(os.path.basename(code.co_filename)), 60),
-    )
-
-
-def frame_suffix(code: Any, line: Optional[int], thread: str) -> str:
-    """Return what follows the name of a variable: the function, file and line, and the thread where it has a name."""
-    text = labels.IN_FRAME + "%s%d" % (_where(code), line or 0)
-    return text + " [%s]" % labels.clip(labels.safe(thread), 40) if thread else text
-
-
-@functools.lru_cache(maxsize=4096)
-def _is_library(file: str) -> bool:
-    return file.startswith("<frozen") or _is_installed(file) or file.startswith(_standard_library())

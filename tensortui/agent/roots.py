@@ -7,7 +7,8 @@ from tensortui.agent import labels
 from tensortui.agent.census import Work
 from tensortui.agent.frames import Locals, find_frame, stack_of, thread_names
 from tensortui.agent.guard import MOST_FRAMES, Alone, DisturbedError, Stillness
-from tensortui.agent.names import frame_suffix, namespace
+from tensortui.agent.names import namespace
+from tensortui.agent.variables import frame_suffix
 
 GLOBAL, LOCAL = "global", "local"
 TRIES = 20  # of a frame that went on while it was looked at

@@ -4,7 +4,7 @@ import sys
 import time
 from typing import Any, Callable, Dict, Generator, List, Optional
 
-from tensortui.agent import graph, names, nodes
+from tensortui.agent import graph, names, nodes, variables
 from tensortui.agent.census import Census, Context, Work, is_passing, with_variables
 from tensortui.agent.coverage import Coverage
 from tensortui.agent.enumerate import NEWEST, Types, Young, absorb, scan_generations
@@ -41,7 +41,7 @@ class Sampler:
         self.tables = (self.readings.storage_table, self.readings.tensors)
         # What is learned by calling torch, or by loading a library, is learned here: it gives up the interpreter lock.
         self.census.memory["gradients"] = GradientPointers(torch)
-        names.frame_locals()
+        variables.frame_locals()
         self.scanner = PoolScanner()
         self.coverage = Coverage(self.census, self.scanner, budget, self.types)
         self._pass_reasons: Dict[str, List[str]] = {"graph": [NOT_YET]}  # by pass, of its last run

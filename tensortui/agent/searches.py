@@ -10,10 +10,11 @@ from tensortui.agent.governor import REQUEST
 from tensortui.agent.guard import APART
 from tensortui.agent.jobs import Job
 from tensortui.agent.memory import Memory
-from tensortui.agent.names import frame_locals, memory_of
+from tensortui.agent.names import memory_of
 from tensortui.agent.rows import cell
 from tensortui.agent.sampler import Sampler
 from tensortui.agent.storages import ADDRESS, BYTES
+from tensortui.agent.variables import frame_locals
 
 PROGRESS_EVERY = 0.5
 LARGE = 1 << 20  # bytes of tensors' contents that are not searched for pointers

@@ -8,7 +8,7 @@ import weakref
 import pytest
 import torch
 
-from tensortui.agent import names
+from tensortui.agent import variables
 
 TOUCHED = []
 
@@ -347,13 +347,13 @@ def test_the_gradient_of_what_is_no_leaf_is_not_read(agent, program):
 
 def test_thousands_of_globals_are_told_apart_once_and_not_for_each_piece(agent, module, monkeypatch):
     told = []
-    of_kinds = names._of_kinds
+    of_kinds = variables._of_kinds
 
     def count(keys, values, kinds, wanted):
         told.append(len(keys))
         return of_kinds(keys, values, kinds, wanted)
 
-    monkeypatch.setattr(names, "_of_kinds", count)
+    monkeypatch.setattr(variables, "_of_kinds", count)
     for number in range(3000):
         setattr(module, f"k{number}", [number])
     module.last = torch.zeros(3)

@@ -12,7 +12,7 @@ import weakref
 import pytest
 import torch
 
-from tensortui.agent import containers, inline, names, roles, walk
+from tensortui.agent import containers, inline, names, roles, variables, walk
 from tensortui.agent.census import WeakBag
 from tensortui.agent.guard import Alone
 
@@ -415,7 +415,7 @@ def test_a_deep_stack_is_gone_through_once(agent, monkeypatch):
 
     counted = []
 
-    def stack_of(frame, original=names.stack_of):
+    def stack_of(frame, original=variables.stack_of):
         found = original(frame)
         counted.append(len(found))
         return found
@@ -423,7 +423,7 @@ def test_a_deep_stack_is_gone_through_once(agent, monkeypatch):
     thread = threading.Thread(target=recurse, args=(300,))
     thread.start()
     ready.wait(30)
-    monkeypatch.setattr(names, "stack_of", stack_of)
+    monkeypatch.setattr(variables, "stack_of", stack_of)
     found = agent().names().of(box[0])[0]
     done.set()
     thread.join()
