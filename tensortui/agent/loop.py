@@ -5,6 +5,7 @@ could have the interpreter collect garbage, and run finalizers of the target, on
 over a list and no generator is made, for both have an object that the collector counts.
 """
 
+import operator
 import os
 import time
 from typing import Any, Dict, List, Optional
@@ -21,6 +22,7 @@ from tensortui.agent.work import Workshop
 LOOK_FOR_TORCH = 0.25
 PROGRESS_EVERY = 0.25
 NOT_ALONE = {"cause": "Another viewer is connected.", "next_step": "Detach without asking for that."}
+_RAN_AT = operator.attrgetter("ran_at")
 MAX_REQUESTS = 63  # of one viewer that wait; older ones are dropped
 
 
@@ -126,7 +128,11 @@ class Agent:
         self._cpu = cpu
 
     def _choose(self, now: float) -> Optional["Job"]:
-        """Take up what is due, and return what is gone on with in this turn: the first that the governor lets run."""
+        """Take up what is due, and return what is gone on with in this turn: the first that the governor lets run.
+
+        Of several that draw on the same purse it is the one that has waited longest: graphs that are asked for one
+        after the other would leave nothing to a search for holders.
+        """
         if self._workshop is not None and self._answers.live:
             self._workshop.choose(now)
         else:
@@ -138,7 +144,10 @@ class Agent:
         at_hand = [] if self._workshop is None else self._workshop.at_hand
         for job in at_hand:
             job.let_go(now)
-        return next((job for job in at_hand if self._governor.wait(job.kind) == 0.0), None)
+        ready = [job for job in at_hand if self._governor.wait(job.kind) == 0.0]
+        if not ready:
+            return None
+        return min((job for job in ready if job.kind == ready[0].kind), key=_RAN_AT)
 
     def _go_on(self, job: "Job") -> float:
         """Run one slice of `job`; return for how long nothing is to be done after it. Only `Alone`.

@@ -159,3 +159,30 @@ def test_a_brief_answer_before_everything_was_read_and_named_does_not_say_how_ol
     assert "asked too often to read all: not everything has been read and named yet" in sampler.reasons()
     sampler.complete_at = time.monotonic() - 3
     assert "asked too often to read all anew: versions and names may be up to 3 s old" in sampler.reasons()
+
+
+def test_a_search_for_holders_comes_to_its_end_beside_graphs_without_end(program: Any, connect: Any) -> None:
+    code = """
+import sys, torch
+weight = torch.ones(3, requires_grad=True)
+kept = [weight * 2 for _ in range(50)]
+START_AGENT
+print("READY", flush=True)
+sys.stdin.read()
+"""
+    _, path = program(code, budget=0.2)
+    client = connect(path)
+    client.refresh()
+    tensor = next(number for number, row in client.tables["tensors"].items() if "kept[7]" in row["names"])
+    client.send({"t": "holders", "request": "h", "tensor": tensor, "limit": 8})
+    client.send({"t": "graph", "request": "g", "roots": None, "limit": 100})
+    graphs = 0
+    while True:
+        header, _ = client.receive()
+        if header["t"] == "holders":
+            break
+        if header["t"] == "graph" and not header["more"]:
+            graphs += 1
+            client.send({"t": "graph", "request": "g", "roots": None, "limit": 100})
+    assert header["chains"]
+    assert graphs > 0
