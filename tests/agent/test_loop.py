@@ -161,28 +161,20 @@ def test_a_brief_answer_before_everything_was_read_and_named_does_not_say_how_ol
     assert "asked too often to read all anew: versions and names may be up to 3 s old" in sampler.reasons()
 
 
-def test_a_search_for_holders_comes_to_its_end_beside_graphs_without_end(program: Any, connect: Any) -> None:
-    code = """
-import sys, torch
-weight = torch.ones(3, requires_grad=True)
-kept = [weight * 2 for _ in range(50)]
-START_AGENT
-print("READY", flush=True)
-sys.stdin.read()
-"""
-    _, path = program(code, budget=0.2)
-    client = connect(path)
-    client.refresh()
-    tensor = next(number for number, row in client.tables["tensors"].items() if "kept[7]" in row["names"])
-    client.send({"t": "holders", "request": "h", "tensor": tensor, "limit": 8})
-    client.send({"t": "graph", "request": "g", "roots": None, "limit": 100})
-    graphs = 0
-    while True:
-        header, _ = client.receive()
-        if header["t"] == "holders":
-            break
-        if header["t"] == "graph" and not header["more"]:
-            graphs += 1
-            client.send({"t": "graph", "request": "g", "roots": None, "limit": 100})
-    assert header["chains"]
-    assert graphs > 0
+def test_a_search_for_holders_gets_its_turns_beside_graphs_without_end(
+    here: tuple[Agent, Workshop, Connection],
+) -> None:
+    agent, workshop, _ = here
+    ran = []
+
+    def endless(name: str) -> Iterator[None]:
+        while True:
+            ran.append(name)
+            yield
+
+    workshop._front = Job(endless("graph"), REQUEST)
+    workshop.searches.job = Job(endless("holders"), REQUEST)
+    for _ in range(6):
+        agent._turn()
+        workshop._front = Job(endless("graph"), REQUEST)
+    assert set(ran) == {"graph", "holders"}
