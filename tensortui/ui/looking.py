@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 
 from tensortui.analysis.accounting import Accounts
-from tensortui.analysis.layout import Element, LayoutError, Place, Ribbon, element, ribbon
+from tensortui.analysis.layout import Element, LayoutError, Place, Ribbon, absent_devices, element, ribbon
 from tensortui.analysis.layout.windows import last_two
 from tensortui.model import Sample, Storage, Tensor
 
@@ -29,6 +29,7 @@ class Look:
         self.heir: Tensor | None = None  # what goes by its name since it is gone
         self.place: Place | None = None
         self.why_not = ""  # why there is no place
+        self.absent: frozenset[str] = frozenset()  # kinds of device that the process cannot have
         self.index: tuple[int, ...] = ()  # of the element under the cursor
         self.dims: Dims = (None, None)
         self._begin()
@@ -51,7 +52,7 @@ class Look:
 
     def _place(self) -> None:
         try:
-            self.place, self.why_not = Place.of(self.tensor), ""
+            self.place, self.why_not = Place.of(self.tensor, self.storage), ""
         except LayoutError as error:
             self.place, self.why_not = None, str(error)
 
@@ -73,6 +74,7 @@ class Look:
         self.mates = tuple(sorted(records, key=_begins))
         self.live_bytes = account.live_bytes if account is not None else None
         self.heir = None
+        self.absent = absent_devices(sample.process)
         if moved:
             self._begin()
         else:

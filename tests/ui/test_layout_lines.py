@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
-from layout_data import BATCH, HEAD, MASK, PAIRS, ROW, SPARSE, STEPS, WINDOWS, XT, X, look_at
+from layout_data import BATCH, HEAD, MASK, PAIRS, ROW, SPARSE, STEPS, WINDOWS, XT, X, layouts, look_at
 from ui_data import HOSTILE, Build
 
 from tensortui.analysis.text import width
 from tensortui.ui.glyphs import ASCII, UNICODE, Glyphs
+from tensortui.ui.screens.layout import KEYS
 from tensortui.ui.sharing import LEAST_GRID, plan
 from tensortui.ui.widgets.cost_table import asked_lines, costs_content
 from tensortui.ui.widgets.element_facts import facts_content
@@ -55,6 +58,54 @@ def test_gaps_are_drawn_and_counted() -> None:
     assert lines[1][42:].count("-") == 1 and lines[1][42:].count("#") == 0
     assert lines[2].startswith("   in no tensor  63.98 MiB") and lines[2][42:].count("#") == len(lines[2][42:]) - 1
     assert not any("in several" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "backing", "words"),
+    [
+        ([(0, 5)], "memory", "its storage has no bytes, and none are needed"),
+        ([(0, 5), (100,)], "memory", "its storage was resized to nothing"),
+        ([(100,)], "memory", "its storage was resized to nothing"),
+        ([(100,)], "none", "there are no bytes behind it"),
+    ],
+)
+def test_a_storage_without_bytes_was_resized_where_some_are_needed(
+    shapes: list[tuple[int, ...]], backing: str, words: str
+) -> None:
+    b = Build()
+    storage = b.storage(0, backing=backing)
+    for shape in shapes:
+        b.add("freed", shape, storage=storage)
+    look = look_at(1, sample=b.sample())
+    assert ribbon_content(look, 3, 100, ASCII).plain.strip() == words
+
+
+def test_no_copy_is_told_of_what_has_no_bytes() -> None:
+    b = Build()
+    b.add("freed", (100,), storage=b.storage(0), device="cpu")
+    look = look_at(1, sample=b.sample())
+    lines = costs_content(look.place, 9, 160, UNICODE).plain.splitlines()
+    assert lines and "copy" not in [line.split()[1] for line in lines]
+    (clone,) = (line for line in lines if line.startswith(" clone()"))
+    assert "impossible the storage has 0 B, 400 B are needed: a copy would read beyond it, and can crash" in clone
+
+
+def test_a_process_whose_torch_has_no_cuda_is_not_told_to_go_there() -> None:
+    sample = layouts()
+    sample = replace(sample, process=replace(sample.process, torch="2.13.0+cpu", cuda=None))
+    look = look_at(XT, sample=sample)
+    assert look.place is not None and "cuda" in look.absent
+    assert "cuda" not in costs_content(look.place, 9, 160, UNICODE, absent=look.absent).plain
+    asked = "".join(piece for piece, _ in asked_lines(look.place, "to(cuda)", 120, UNICODE, look.absent))
+    assert "impossible the PyTorch of this process is built without cuda" in asked
+    assert "to(cuda)" in costs_content(look_at(XT).place, 9, 160, UNICODE, absent=look_at(XT).absent).plain
+
+
+def test_a_small_terminal_tells_most_costs_and_how_to_get_help() -> None:
+    for mates, costs in ((1, 6), (2, 5), (4, 5)):
+        share = plan(24, about=2, mates=mates, usual=8, asked=0, gone=False)
+        assert share.costs >= costs and share.about >= 1 and share.grid >= LEAST_GRID
+    assert sum(len(f"{key} {label}  ") for key, label in KEYS[: KEYS.index(("?", "help")) + 1]) < 80
 
 
 def test_of_many_tensors_those_around_the_one_are_drawn() -> None:

@@ -93,6 +93,31 @@ async def test_an_operation_is_answered_while_it_is_typed_and_stays() -> None:
         assert not screen.query_one("#asked").display
 
 
+async def test_what_is_typed_replaces_what_was_asked_and_an_arrow_key_keeps_it() -> None:
+    async with looking(XT) as (it, screen):
+        await it.press("c", *"view(-1)", "enter", "c", *"t()", "enter")
+        assert said(screen, "asked").split()[:2] == ["t()", "view"]
+        await it.press("c", "right", *".T", "enter")
+        assert [line.split()[0] for line in said(screen, "asked").splitlines()] == ["t()", "T"]
+        await it.press("i", *"3 5", "enter", "i", *"4 6", "enter")
+        assert screen.look.index == (4, 6)
+        await it.press("c", "backspace", "enter")
+        assert not screen.query_one("#asked").display
+
+
+async def test_leaving_an_index_shows_what_was_there_before() -> None:
+    async with looking(XT) as (it, screen):
+        await it.press("i", *"[99]", "enter")
+        before = said(screen, "said")
+        assert "1 index given" in " ".join(before.split())
+        await it.press("i", *"0x1", "escape")
+        assert str(screen.query_one("#index .text", Static).content) == "[99]" and said(screen, "said") == before
+        await it.press("i", *"7 7", "escape")
+        assert screen.look.index == (0, 0) and said(screen, "said") == before
+        await it.press("i", "backspace", "enter")
+        assert not screen.query_one("#said").display
+
+
 async def test_other_dimensions_and_slices_can_be_shown() -> None:
     async with looking(BATCH) as (it, screen):
         assert said(screen, "grid").startswith(" offsets  [0, 0, :, :]  down dim 2 (56)")

@@ -43,11 +43,11 @@ KEYS = (
     ("o", "order"),
     ("esc", "back"),
     ("q", "quit"),
+    ("?", "help"),
     ("[ ]", "other tensor"),
     ("d", "dims"),
     ("H", "holders"),
     ("+ -", "slice"),
-    ("?", "help"),
 )
 SAID = 3  # lines of an answer, or of what is wrong with a question
 
@@ -136,6 +136,7 @@ class LayoutScreen(Screen[int | None]):
         self._seen: object = None
         self._grid_rows = LEAST_GRID
         self._said = ""
+        self._before: tuple[int, tuple[int, ...], str] = (tensor.id, (), "")  # what an index that is left goes back to
 
     def compose(self) -> Iterator[Widget]:
         """The frame of every screen, and the parts from the storage to the operations."""
@@ -185,13 +186,13 @@ class LayoutScreen(Screen[int | None]):
             return
         text = self._cost.entry.value if self._cost.typing else self._cost.asked
         place = look.place
-        asked = asked_lines(place, text, room, glyphs) if text and place is not None else []
+        asked = asked_lines(place, text, room, glyphs, look.absent) if text and place is not None else []
         lines = sum(piece.count("\n") for piece, _ in asked)
         share = plan(
             self.size.height,
             about=len(about(look, room, glyphs)),
             mates=max(len(look.mates), 1),
-            usual=len(usual(place)) if place is not None else 0,
+            usual=len(usual(place, look.absent)) if place is not None else 0,
             asked=lines,
             gone=look.gone,
         )
@@ -207,7 +208,7 @@ class LayoutScreen(Screen[int | None]):
             ("grid", grid_content(look, share.grid, grid - 1, self._mode, glyphs)),
             ("facts", facts_content(look, facts, side - 1, glyphs)),
             ("asked", content(asked)),
-            ("usual", costs_content(place, share.costs, room, glyphs, text.strip())),
+            ("usual", costs_content(place, share.costs, room, glyphs, text.strip(), look.absent)),
         ):
             widget = self.query_one(f"#{name}", Static)
             widget.display = bool(part)
@@ -264,24 +265,32 @@ class LayoutScreen(Screen[int | None]):
     def action_ask(self, what: str) -> None:
         """Type an index, or an operation."""
         if self.look.place is not None:
+            self._before = self.look.tid, self.look.index, self._said
             (self._index if what == "index" else self._cost).start()
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Answer as it is typed."""
         if self._cost.typing:
             self.paint()
-        elif self._index.typing and event.value:
+        elif self._index.typing:
             self._find(event.value)
 
     def on_entry_left(self, event: Entry.Left) -> None:
         """The typing is over."""
         for line in (self._index, self._cost):
             if line.typing:
-                if event.kept and line is self._index:
-                    self._find(line.entry.value)
+                if line is self._index:
+                    self._find(line.entry.value) if event.kept else self._go_back()
                 line.stop(line.entry.value.strip() if event.kept else line.asked)
         self.set_focus(None)
         self.paint()
+
+    def _go_back(self) -> None:
+        """To the element that was shown before an index was typed, and what was said of it."""
+        tid, index, self._said = self._before
+        shape = self.look.tensor.shape or ()
+        if tid == self.look.tid and len(index) == len(shape) and all(map(int.__lt__, index, shape)):
+            self.look.go(index)
 
     def _find(self, text: str) -> None:
         look = self.look

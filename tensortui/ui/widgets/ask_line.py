@@ -35,7 +35,8 @@ class AskLine(Horizontal):
         super().__init__(id=id)
         self._word, self._key, self._example, self._glyphs = word, key, example, glyphs
         self._text = Static("", markup=False, classes="text")
-        self.entry = Entry(placeholder=f"(e.g. {example})", select_on_focus=False)
+        # All of it is selected: what is typed takes the place of what was asked last.
+        self.entry = Entry(placeholder=f"(e.g. {example})", select_on_focus=True)
         self.entry.cursor_blink = False
         self.asked = ""
 
@@ -58,7 +59,6 @@ class AskLine(Horizontal):
         """Let the user type."""
         self.add_class("-typing")
         self.entry.value = self.asked
-        self.entry.cursor_position = len(self.asked)
         self.screen.set_focus(self.entry)  # at once: the next key is for it
 
     def stop(self, asked: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from textwrap import wrap
 
 from textual.content import Content
@@ -23,8 +23,11 @@ LEAST, LEAST_WIDE, MOST = 13, 17, 34  # cells of an operation
 ASKED = 4  # lines of what was typed
 
 
-def usual(place: Place) -> list[str]:
-    """The operations that are worth telling of a tensor without being asked, the most telling first."""
+def usual(place: Place, absent: Collection[str] = ()) -> list[str]:
+    """The operations that are worth telling of a tensor without being asked, the most telling first.
+
+    `absent` are the kinds of device that the process cannot have.
+    """
     dims = len(place.shape)
     out = ["contiguous()", "view(-1)", "reshape(-1)"]
     if dims > 1:
@@ -33,7 +36,10 @@ def usual(place: Place) -> list[str]:
     if dims == 4:
         out.append("contiguous(channels_last)")
     out.append("to(float32)" if place.dtype in ("bfloat16", "float16") else "to(bfloat16)")
-    out.append("cpu()" if place.device.startswith("cuda") else "to(cuda)")
+    if place.device.startswith("cuda"):
+        out.append("cpu()")
+    elif "cuda" not in absent:
+        out.append("to(cuda)")
     out.append("clone()")
     return [text for text in out if not (place.quantised and text.startswith("to("))]
 
@@ -78,10 +84,10 @@ def _names(steps: Sequence[Step], room: int) -> int:
     return min(max([LEAST_WIDE if room >= WIDE else LEAST, *(len(step.text) for step in steps)]), MOST)
 
 
-def asked_lines(place: Place, text: str, room: int, glyphs: Glyphs) -> list[Piece]:
+def asked_lines(place: Place, text: str, room: int, glyphs: Glyphs, absent: Collection[str] = ()) -> list[Piece]:
     """What was typed: each of its steps in full, or what is wrong with it."""
     try:
-        steps = cost(place, text)
+        steps = cost(place, text, absent)
     except LayoutError as error:
         lines = wrap(show(str(error), glyphs), max(room - 4, 8))
         return [(f" {line}\n", "$warning") for line in lines[:ASKED]]
@@ -90,12 +96,14 @@ def asked_lines(place: Place, text: str, room: int, glyphs: Glyphs) -> list[Piec
     return [piece for step in shown for piece in step_lines(step, _names(shown, room), room, glyphs, most)]
 
 
-def costs_content(place: Place | None, lines: int, room: int, glyphs: Glyphs, asked: str = "") -> Content:
+def costs_content(
+    place: Place | None, lines: int, room: int, glyphs: Glyphs, asked: str = "", absent: Collection[str] = ()
+) -> Content:
     """The usual operations, as many as there are lines, without the one that was `asked` for."""
     if place is None:
         return content([])
     try:
-        steps = [cost(place, text)[0] for text in [text for text in usual(place) if text != asked][:lines]]
+        steps = [cost(place, text)[0] for text in [text for text in usual(place, absent) if text != asked][:lines]]
     except LayoutError as error:
         words = truncate(show(str(error), glyphs), max(room - 2, 8), ellipsis=glyphs.ellipsis)
         return content([(f" {words}\n", "$dim")])

@@ -55,7 +55,7 @@ def ribbon_content(look: Look, rows: int, room: int, glyphs: Glyphs) -> Content:
     mates = shown_mates(look, rows)
     picture = look.ribbon(cells, tuple(mate.id for mate in mates))
     if storage is None or picture is None:
-        return content([(f" {_no_storage(storage)}\n", "$dim")])
+        return content([(f" {_no_storage(storage, look.mates)}\n", "$dim")])
     pieces = _title(storage, look, picture, names, glyphs)
     for mate in mates:
         pieces += _strip(mate, picture, names, glyphs, selected=mate.id == look.tid)
@@ -66,10 +66,15 @@ def ribbon_content(look: Look, rows: int, room: int, glyphs: Glyphs) -> Content:
     return content(pieces)
 
 
-def _no_storage(storage: Storage | None) -> str:
+def _no_storage(storage: Storage | None, mates: Sequence[Tensor]) -> str:
     if storage is None:
         return "this tensor has no storage"
-    return "its storage was resized to nothing" if storage.bytes == 0 else "the size of its storage is not known"
+    if storage.bytes is None:
+        return "the size of its storage is not known"
+    if storage.backing == "none":
+        return "there are no bytes behind it"
+    resized = any(mate.bytes for mate in mates)
+    return "its storage was resized to nothing" if resized else "its storage has no bytes, and none are needed"
 
 
 def _title(storage: Storage, look: Look, picture: Ribbon, names: int, glyphs: Glyphs) -> list[Piece]:
