@@ -5,6 +5,7 @@ same address: it counts only where all that can be compared with the tensor's ow
 as it says.
 """
 
+import sys
 from array import array
 from math import prod
 from typing import Any, Dict, List, Optional, Tuple
@@ -33,7 +34,7 @@ class Dense:
         """Learn it from small tensors of our own, gone again when this returns."""
         not_alone()
         self.usable = False
-        self._class = 0  # first word of every dense C++ tensor: its virtual table
+        self._class = b""  # first word of every dense C++ tensor: its virtual table
         self._at = 0  # word with the number of dimensions
         self._widths: Dict[str, int] = {}  # bytes of an element, by dtype
         try:
@@ -59,65 +60,62 @@ class Dense:
         places = [place for place in range(len(words) - KIND) if words[place : place + KIND] == wanted]
         if len(places) != 1:
             return False
-        self._class, self._at = words[0], places[0]
+        self._class, self._at = array("Q", words[:1]).tobytes(), places[0]
         kinds = ("float64", "float16", "bfloat16", "complex64", "uint8", "int64")
         tensors = [probe, make.empty(1, dtype=torch.float32, device="cpu", requires_grad=True)]
         tensors += [make.empty(LONG, dtype=getattr(torch, one), device="cpu") for one in kinds]
         tensors.append(make.empty(1, dtype=torch.float32, device="meta"))
-        addresses = [self._memory.word(id(one) + pointer) for one in tensors]
-        found = self._words(addresses, self._at + KIND + 1)
-        told = [one[-1] & KIND_BITS for one in found]
+        found = self.look([self._memory.word(id(one) + pointer) for one in tensors])
+        told = [array("Q", one)[-1] & KIND_BITS for one in found]
         dtypes = [one for one in list(vars(torch).values()) if type(one) is torch.dtype]
         self._widths = {str(one).rpartition(".")[2]: getattr(one, "itemsize", 0) for one in dtypes}
-        shapes = [self.facts(self._seen(one, stored)) for one, stored in zip(found, self._stored(found))]
+        first, second, third = map(self.facts, found[:3])
+        shapes = [(one.shape, one.nbytes) for one in (first, second, third)]
         return (
-            all(one[0] == self._class for one in found)
-            and told[0] == told[1]
+            told[0] == told[1]
             and len(set(told)) == len(told) - 1
-            and [(one.shape, one.nbytes) for one in shapes[:3]] == [(SIZES, 4000), ((1,), 4), (LONG, prod(LONG) * 8)]
-            and (shapes[0].strides, shapes[0].offset, shapes[0].address)
-            == (STEPS, START, torch._C._data_address(whole))
+            and shapes == [(SIZES, 4000), ((1,), 4), (LONG, prod(LONG) * 8)]
+            and (first.strides, first.offset, first.address) == (STEPS, START, torch._C._data_address(whole))
         )
 
-    def look(self, owners: List[int], addresses: List[int]) -> List[bytes]:
-        """Return what is known of the C++ tensors at `addresses`: the same bytes as long as nothing about it changes.
+    def look(self, addresses: List[int]) -> List[bytes]:
+        """Return what is known of the C++ tensors at some addresses: the same bytes as long as nothing of it changes.
 
-        b"" of one that is not dense, or not of the same shape, dtype and device as the C++ tensor that owns it.
+        b"" of one that is not dense.
         """
-        count = self._at + KIND + 1
-        found = self._words(addresses, count)
-        for place, own in enumerate(self._words(owners, count)):
-            one = found[place]
-            if not one or not own or one[0] != self._class or (one[-1] ^ own[-1]) & KIND_BITS:
-                found[place] = array("Q")
-                continue
-            end = self._at + 1 + (one[self._at] if one[self._at] <= INLINE else 0)
-            if one[self._at : end] != own[self._at : end] or one[self._at + ELEMENTS] != own[self._at + ELEMENTS]:
-                found[place] = array("Q")
-        return [self._seen(one, stored) if one else b"" for one, stored in zip(found, self._stored(found))]
+        found = self._read(addresses, self._at + KIND + 1)
+        at, behind = self._at * WORD, STORAGE * WORD + WORD
+        storages = [
+            int.from_bytes(one[behind - WORD : behind], sys.byteorder) + DATA * WORD if one[:WORD] == self._class else 0
+            for one in found
+        ]
+        return [
+            one[behind - WORD : behind] + stored[:WORD] + stored[-WORD:] + one[at:] if stored else b""
+            for one, stored in zip(found, self._read(storages, NBYTES - DATA + 1))
+        ]
 
-    def _stored(self, found: "List[array[int]]") -> "List[array[int]]":
-        storages = [one[STORAGE] + DATA * WORD if one and one[STORAGE] else 0 for one in found]
-        return self._words(storages, NBYTES - DATA + 1)
+    @staticmethod
+    def alike(one: bytes, other: bytes) -> bool:
+        """Whether two that were looked at are of the same shape, dtype and device, as a gradient and its leaf."""
+        if not one or not other:
+            return False
+        first, second = array("Q", one)[SEEN:], array("Q", other)[SEEN:]
+        end = 1 + (first[0] if first[0] <= INLINE else 0)
+        same = first[:end] == second[:end] and first[ELEMENTS] == second[ELEMENTS]
+        return same and not (first[KIND] ^ second[KIND]) & KIND_BITS
 
-    def _seen(self, words: "array[int]", stored: "array[int]") -> bytes:
-        if not stored:
-            return b""
-        return array("Q", [words[STORAGE], stored[0], stored[-1]]).tobytes() + words[self._at :].tobytes()
-
-    def _words(self, addresses: List[int], count: int) -> "List[array[int]]":
-        """Return `count` words from each of the addresses, none of one that cannot be read."""
-        likely = [one for one in addresses if is_pointer(one)]
+    def _read(self, addresses: List[int], count: int) -> List[bytes]:
+        """Return `count` words from each of the addresses, b"" of one that cannot be read."""
+        likely = list(filter(is_pointer, addresses))
         buffer = array("Q", bytes(WORD * count * len(likely)))
         if likely and self._memory.read(pairs(likely, WORD * count), buffer) != len(buffer) * WORD:
-            buffer, likely = array("Q"), []
-            for one in addresses:
-                words = self._memory.words(one, count)
-                if words:
-                    likely.append(one)
-                    buffer.extend(words)
-        by_address = {one: buffer[count * place : count * (place + 1)] for place, one in enumerate(likely)}
-        return [by_address.get(one, array("Q")) for one in addresses]
+            return [array("Q", self._memory.words(one, count)).tobytes() for one in addresses]
+        read, size = buffer.tobytes(), WORD * count
+        parts = [read[at : at + size] for at in range(0, len(read), size)]
+        if len(likely) == len(addresses):
+            return parts
+        following = iter(parts)
+        return [next(following) if is_pointer(one) else b"" for one in addresses]
 
     def facts(self, seen: bytes) -> Facts:
         """Return what `look` saw as a reading of a tensor; without a shape where it makes no sense."""

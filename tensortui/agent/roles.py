@@ -288,11 +288,16 @@ class Gradients:
         return _gradient_of(owner) if owner else ""
 
     def _show(self) -> Work:
-        for place, (leaf, inner, seen) in enumerate(self._seen):
-            if place % EACH == EACH - 1:
-                yield
-            if not self._unwrapped.show(leaf, inner, seen, self._name_of(leaf)):
+        changed = 0
+        for leaf, inner, seen in self._seen:
+            name = self._name_of(leaf)
+            if self._unwrapped.keep(leaf, inner, seen, name):
+                continue
+            if not self._unwrapped.show(leaf, inner, seen, name):
                 self._untold.append(leaf.pyid)
+            changed += 1
+            if not changed % EACH:
+                yield
 
     def _at_rest(self, leaf: Tracked) -> Optional[Tracked]:
         tensor = leaf.ref()

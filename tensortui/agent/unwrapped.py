@@ -13,9 +13,10 @@ from tensortui.agent.rows import Table, cell
 from tensortui.wire.messages import GRADIENT, NONE, TENSOR_COLUMNS
 
 DTYPE, DEVICE, FLAGS = ([name for name, _ in TENSOR_COLUMNS].index(one) for one in ("dtype", "device", "flags"))
-CHUNK = 256  # rows that are looked through between two yields
+CHUNK = 8  # rows that are dropped between two yields
 
-Place = Tuple[Tracked, int, int]  # a leaf, and where its C++ tensor and its gradient's lie
+# Quoted, for typing would keep our class.
+Place = Tuple["Tracked", int, int]  # a leaf, and where its C++ tensor and its gradient's lie
 
 
 class Gradient(Tracked):
@@ -69,23 +70,38 @@ class Unwrapped:
         """Return what is there, b"" where that is not certain. The leaves must be alive."""
         if not self._dense.usable or not places:
             return [b""] * len(places)
-        return self._dense.look([own for _, own, _ in places], [address for _, _, address in places])
+        found = self._dense.look([address for _, _, address in places])
+        new = [at for at, (leaf, _, address) in enumerate(places) if not self._is_known(leaf, address, found[at])]
+        for at, own in zip(new, self._dense.look([places[at][1] for at in new])):
+            if not self._dense.alike(found[at], own):
+                found[at] = b""
+        return found
+
+    def _is_known(self, leaf: Tracked, address: int, seen: bytes) -> bool:
+        known = self.by_leaf.get(leaf.id)
+        return known is not None and known.address == address and known.seen == seen
+
+    def keep(self, leaf: Tracked, address: int, seen: bytes, name: str) -> bool:
+        """Whether the row of a gradient is still right, by what `look` returned: then it stays."""
+        known = self.by_leaf.get(leaf.id)
+        if known is None or known.address != address or known.seen != seen or known.names != name:
+            return False
+        known.turn = self._turn
+        return True
 
     def show(self, leaf: Tracked, address: int, seen: bytes, name: str) -> bool:
-        """Have a row for a gradient, by what `look` returned; False where that makes no sense."""
+        """Make or change the row of a gradient, by what `look` returned; False where that makes no sense."""
+        facts = self._facts(leaf, seen)
+        if facts is None:
+            return False
         known = self.by_leaf.get(leaf.id)
         if known is not None and known.address != address:
             self._drop(self.by_leaf.pop(leaf.id))
             known = None
-        if known is None or known.seen != seen or known.names != name:
-            facts = self._facts(leaf, seen)
-            if facts is None:
-                return False
-            if known is None:
-                known = self.by_leaf[leaf.id] = Gradient(self._census.number(), leaf, self._census.clock(), address)
-            known.seen, known.names = seen, name
-            self._put(known, facts)
-        known.turn = self._turn
+        if known is None:
+            known = self.by_leaf[leaf.id] = Gradient(self._census.number(), leaf, self._census.clock(), address)
+        known.seen, known.names, known.turn = seen, name, self._turn
+        self._put(known, facts)
         return True
 
     def _facts(self, leaf: Tracked, seen: bytes) -> Optional[Facts]:
@@ -102,8 +118,8 @@ class Unwrapped:
 
     def end(self) -> Work:
         """Drop the rows of those that are gone, were replaced or have got a Python object; yields between pieces."""
-        for place, (leaf, known) in enumerate(list(self.by_leaf.items())):
+        gone = [leaf for leaf, known in self.by_leaf.items() if known.turn != self._turn]
+        for place, leaf in enumerate(gone):
             if not place % CHUNK:
                 yield
-            if known.turn != self._turn:
-                self._drop(self.by_leaf.pop(leaf))
+            self._drop(self.by_leaf.pop(leaf))
