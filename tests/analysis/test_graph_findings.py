@@ -96,7 +96,7 @@ def test_an_operation_that_changed_a_saved_tensor_is_named_with_both_numbers(wor
     (finding,) = world.found()
     assert kinds([finding]) == [("stale-save", "error")]
     assert finding.title == (
-        "ExpBackward0 saved result saved by ExpBackward0 on the storage of h @ step() train.py:9 (result) "
+        "ExpBackward0 saved result on the storage of h @ step() train.py:9 "
         "at version 0, it is now at 2: backward will raise"
     )
     assert (finding.evidence["version_saved"], finding.evidence["version"]) == (0, 2)

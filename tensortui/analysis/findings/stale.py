@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tensortui.analysis.findings.finding import Finding, GraphFacts, label
-from tensortui.analysis.graph import Reach, Save, Saves, is_parameter, known, writer
+from tensortui.analysis.graph import Reach, Save, Saves, has_own_name, is_parameter, known, writer
 from tensortui.analysis.graph.words import by
 from tensortui.analysis.grouping import without_line
 from tensortui.analysis.text import safe
@@ -49,20 +49,23 @@ def unspent(reach: Reach) -> set[int]:
 def _changed(save: Save, reach: Reach, saves: Saves) -> Finding:
     name = safe(reach.nodes[save.node].name)
     tensor, own = save.tensor, known(save, saves)
-    what = "a tensor" if tensor is None else label(own if own is not None and own is tensor else tensor)
+    who = tensor if own is None else own
+    what = safe(save.saved.name)
+    if tensor is not None and (has_own_name(tensor) or not tensor.names):
+        what = f"{label(tensor)} ({what})"  # else it is known by what the node saved it as, and by no other name
     if own is not None and own is not tensor:
         what += f" on the storage of {label(own)}"
     return Finding(
         "stale-save",
         "error",
-        f"{name} saved {what} ({safe(save.saved.name)}) at version {_number(save.saved.version_saved)}, "
+        f"{name} saved {what} at version {_number(save.saved.version_saved)}, "
         f"it is now at {_number(save.version)}: backward will raise",
         () if save.saved.tensor is None else (save.saved.tensor,),
         () if save.storage is None else (save.storage.id,),
         {**_evidence(save, reach), "changed_by": by(writer(save, reach, saves))},
         "Change a clone() of it, or use the operation that is not in place.",
         0 if tensor is None else tensor.bytes or 0,
-        about=(name, save.saved.name, without_line(what)),
+        about=(name, save.saved.name, without_line(label(who)) if who is not None else ""),
     )
 
 
