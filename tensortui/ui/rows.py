@@ -6,7 +6,7 @@ over many tensors is given as steps to be run to the end: nothing of it shows be
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from copy import copy
 from typing import Any
 
@@ -168,13 +168,24 @@ class Rows(Groups):
 
         One without a name goes by what is shown in place of it.
 
-        The order is that of the table, round its ends; `here` lets the row itself count.
+        The order is that of the table, round its ends. `here` lets the row itself count, as for who types a name: then
+        a tensor whose name is just that comes before those with names that begin with it, and these before all others.
         """
         needle = needle.lower()
         tensors = self.sample.tensors.values() if self.sample is not None else ()
-        found = {
-            t.id: self.key_of(t) for t in tensors if any(needle in name.lower() for name in t.names or (name_text(t),))
-        }
+        names = ((t, name.lower()) for t in tensors for name in t.names or (name_text(t),))
+        hits = [(t, name) for t, name in names if needle in name]
+        found = {t.id: self.key_of(t) for t, _ in hits}
+        if here:
+            exact = {t.id for t, name in hits if needle in (name, name.partition(" @ ")[0])}
+            begun = {t.id for t, name in hits if name.startswith(needle)}
+            for wanted in (exact, begun):
+                tid = self._next({one: found[one] for one in wanted}, row, step, here)
+                if tid is not None:
+                    return tid
+        return self._next(found, row, step, here)
+
+    def _next(self, found: Mapping[int, Key], row: int, step: int, here: bool) -> int | None:
         holding = set(found.values()) & self.members.keys()
         at = self._group_at(row)
         if not holding or at is None:

@@ -272,6 +272,19 @@ def test_search_goes_round_in_the_order_of_the_table_and_into_closed_groups() ->
     assert rows.search("nothing", large, 1) is None
 
 
+def test_who_types_a_name_goes_to_the_tensor_of_that_name_first() -> None:
+    b = Build()
+    largest = b.add("self saved by NllLossBackward0", (64, 64))
+    begun = b.add("Loss_sum", (32, 32))
+    exact = b.add("loss @ step() train.py:53", (8,))
+    rows = rows_of(b.sample())
+    assert rows.order.index(largest) < rows.order.index(begun) < rows.order.index(exact)
+    assert rows.search("loss", largest, 1, here=True) == exact
+    assert rows.search("loss_", largest, 1, here=True) == begun
+    assert rows.search("saved by Nll", begun, 1, here=True) == largest
+    assert rows.search("loss", largest, 1) == begun, "the next one is the next in the table"
+
+
 def test_search_in_a_table_without_rows_finds_nothing() -> None:
     rows = rows_of(training())
     look(rows, filter=parse("name~nothing-is-called-this") or None)
