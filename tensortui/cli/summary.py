@@ -56,14 +56,17 @@ def coverage_line(coverage: Mapping[str, Any]) -> str:
 def graph_lines(sample: Sample, graph: Graph) -> list[str]:
     """Return how large the graph is, and what it keeps alive."""
     from tensortui.analysis.accounting import Accounts
-    from tensortui.analysis.graph import Keeping, Reach, Saves
+    from tensortui.analysis.graph import Keeping, Reach, Saves, words
 
     reach = Reach(graph)
     saves = Saves(reach, sample, Accounts(sample))
     keeping = Keeping(reach, saves)
     saved = f"{format_many(len(list(saves)), 'saved tensor')} on {format_many(keeping.storages, 'storage')}"
     size = f"{format_bytes(keeping.saved_bytes)}; the graph alone keeps {format_bytes(keeping.kept_bytes)}"
-    lines = [f"graph        {format_many(len(graph.nodes), 'node')}, {saved}, {size}"]
+    nodes = format_many(len(graph.nodes), "node")
+    if words.in_part(graph):
+        nodes = f"read in part: {words.extent(len(graph.nodes), words.depth(sample))}"
+    lines = [f"graph        {nodes}, {saved}, {size}"]
     return lines + [f"{'':<12} not all of it: {safe(reason)}" for reason in graph.reasons]
 
 
@@ -74,6 +77,12 @@ def findings(document: Mapping[str, Any], width: int) -> list[str]:
         "in the sample and its graph" if "graph" in document else "in the sample; --graph looks through the graph too"
     )
     lines = [f"findings     {len(found) or 'none'}, {where}"]
+    graph = document.get("graph")
+    if graph is not None and (graph["cut"] or any(node["cut"] for node in graph["nodes"])):
+        from tensortui.analysis.graph.words import extent
+
+        part = f"graph read in part: {extent(len(graph['nodes']), 0)}"
+        lines = [f"findings     {part}; {len(found) or 'none'} in these and in the sample"]
     lines += [
         truncate(f"{'':<12} {finding['severity']}: {safe(finding['title'])}", width, ellipsis="...")
         for finding in found[:FINDINGS_SHOWN]

@@ -25,6 +25,7 @@ TENSORS = 6
 UNSHOWN = ("node",)  # a number that only the JSON document can be searched for
 LOOKED = "no findings\n\nthe tensors and storages of the newest sample were looked through,\n"
 WITHOUT_GRAPH = "not the autograd graphs behind them, which may keep memory too:\nr reads them, as 3 does on a tensor"
+IN_PART = "nothing found in what was read\n\nthe tensors and storages of the newest sample were looked through,\n"
 WITH_GRAPH = "and the autograd graphs as they were when they were read; r reads them anew"
 
 
@@ -57,6 +58,8 @@ def none(feed: Feed) -> str:
     """What is said where nothing was found."""
     if feed.judged is None:
         return "looking"
+    if feed.graph is not None and feed.graph.in_part:
+        return f"{IN_PART}and of the autograd graphs a part: {feed.graph.extent(feed.sample)};\nr reads them anew"
     return LOOKED + (WITHOUT_GRAPH if feed.graph is None else WITH_GRAPH)
 
 
@@ -74,6 +77,10 @@ def about_graph(feed: Feed, reading: Reading | None, now: float, glyphs: Glyphs)
     found = count(finding for finding in feed.findings if finding.kind in GRAPH_KINDS)
     told = "1 finding" if found == 1 else f"{found or 'no'} findings"
     pieces: list[Piece] = [(f" graph read {_age(feed, now)} ago: ", ""), (told, "$strong")]
+    if feed.graph.in_part:
+        extent = feed.graph.extent(feed.sample)
+        pieces = [(" graph read in part", "$warning"), (f" {_age(feed, now)} ago: {extent}; ", "")]
+        pieces.append((told if found else "nothing found in these", "$strong"))
     if feed.graph.gone:
         pieces.append(("; some of it is gone by now", "$warning"))
     return content([*pieces, ("; r reads it anew", "$dim")])

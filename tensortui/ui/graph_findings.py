@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tensortui.analysis.accounting import Accounts
 from tensortui.analysis.findings import Finding, Thresholds, in_graph
+from tensortui.analysis.graph import words
 from tensortui.model import Graph, Sample, Tensor
 
 
@@ -16,6 +17,7 @@ class GraphFindings:
         """Look through `graph`, which was read at `read_at`."""
         self.read_at = read_at
         self.gone = False  # some of it is no more: what was found last stays
+        self.in_part = words.in_part(graph)  # what was not found may be in the rest
         self._graph = graph
         held = {saved.tensor for node in graph.nodes for saved in node.saved} | {node.leaf for node in graph.nodes}
         self._held = frozenset(one for one in held if one is not None)
@@ -32,6 +34,10 @@ class GraphFindings:
             self._found = in_graph(self._graph, sample, accounts, thresholds)
             self._seen = seen
         return self._found
+
+    def extent(self, sample: Sample | None) -> str:
+        """How much was read, beside what the newest sample knows of how much there is."""
+        return words.extent(len(self._graph.nodes), words.depth(sample))
 
     def _same(self, seen: dict[int, Tensor | None]) -> bool:
         return all(self._seen.get(one) is tensor for one, tensor in seen.items())

@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import Callable
 from typing import NamedTuple
 
+from tensortui.analysis.graph.words import in_part
 from tensortui.errors import TensortuiError
-from tensortui.model import Graph
 from tensortui.ui.feed import Feed
 from tensortui.ui.reading import PAUSES, SMALL
 
@@ -67,7 +67,7 @@ class NodeCount:
                 break
             await asyncio.sleep(pause)
             graphs.append(await source.graph(None))
-        whole = [len(graph.nodes) for graph in graphs if _is_whole(graph)]
+        whole = [len(graph.nodes) for graph in graphs if not in_part(graph)]
         if whole:
             return Count(self._clock(), min(whole), True)
         most = max(graphs, key=lambda graph: len(graph.nodes))
@@ -75,8 +75,3 @@ class NodeCount:
             return Count(self._clock(), len(most.nodes), False)
         self.problem = ". ".join(most.reasons) or "a backward was running at each try"
         return None
-
-
-def _is_whole(graph: Graph) -> bool:
-    """Whether all was read: the program may free a part meanwhile, and very large graphs are read in part."""
-    return not graph.cut and not any(node.cut for node in graph.nodes)

@@ -67,6 +67,29 @@ def test_the_summary_tells_of_the_graph_when_it_is_asked_for(tensortui: Run, tra
     assert "findings     none, in the sample and its graph" in result.stdout.splitlines()
 
 
+CARRIED = """
+import time, torch
+state = torch.ones((), requires_grad=True)
+for _ in range(12_000):
+    state = state * 1.0
+print("READY", flush=True)
+while True:
+    time.sleep(0.05)
+"""
+
+
+def test_of_a_graph_that_was_read_in_part_the_summary_says_so(
+    tensortui: Run, start_ready: Callable[..., subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    program = tmp_path / "carried.py"
+    program.write_text(CARRIED)
+    lines = tensortui("snapshot", str(start_ready(str(program)).pid), "--graph").stdout.splitlines()
+    (line,) = [line for line in lines if line.startswith("graph ")]
+    assert line.startswith("graph        read in part: 10,000 nodes, of at least 12,000 in a row, ")
+    (line,) = [line for line in lines if line.startswith("findings ")]
+    assert line.startswith("findings     graph read in part: 10,000 nodes; ")
+
+
 def test_the_summary_tells_of_findings_that_need_the_graph(
     tensortui: Run, start_ready: Callable[..., subprocess.Popen[str]], tmp_path: Path
 ) -> None:

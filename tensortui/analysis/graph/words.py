@@ -10,7 +10,7 @@ from tensortui.analysis.graph.saves import Save
 from tensortui.analysis.graph.versions import Writer
 from tensortui.analysis.naming import label
 from tensortui.analysis.text import safe
-from tensortui.model import Coverage, Graph, GraphNode, Tensor
+from tensortui.model import Coverage, Graph, GraphNode, Sample, Tensor
 
 LIMIT = 10_000  # nodes that the agent reads at most: a longer walk is not safe in the target
 _ABOUT = ("graph", "backward")
@@ -41,6 +41,33 @@ def incomplete(graph: Graph, coverage: Coverage) -> list[str]:
     return told or [
         "the graph was not read to its end: a backward ran at each try, or it is too deep to be read safely"
     ]
+
+
+def in_part(graph: Graph) -> bool:
+    """Whether there is more than was read: what was not found may be in the rest."""
+    return graph.cut or any(node.cut for node in graph.nodes)
+
+
+def extent(nodes: int, depth: int) -> str:
+    """How much a part is: so many nodes, where as many as `depth` stand in a row; 0 where that is not known."""
+    return ("1 node" if nodes == 1 else f"{nodes:,} nodes") + (
+        f", of at least {depth:,} in a row" if depth > nodes else ""
+    )
+
+
+def depth(sample: Sample | None, tensor: Tensor | None = None) -> int:
+    """The nodes in a row behind `tensor`, or behind any; 0 where the sample does not know.
+
+    A variable has another tensor with each step: where one is gone, that of the same name counts.
+    """
+    if sample is None:
+        return 0
+    if tensor is None:
+        return max(sample.depths.values(), default=0)
+    if tensor.id in sample.depths or tensor.id in sample.tensors:
+        return sample.depths.get(tensor.id, 0)
+    alike = (one for one in sample.depths if tensor.names and sample.tensors[one].names[:1] == tensor.names[:1])
+    return max((sample.depths[one] for one in alike), default=0)
 
 
 def none_behind(tensor: Tensor, beside: Iterable[Tensor]) -> str:

@@ -204,9 +204,10 @@ class GrowthScreen(Screen[int | None]):
         pieces.append((f"{_count_text(nodes.first)}", ""))
         if nodes.last is nodes.first:
             return [*pieces, ("   r counts them again", "$dim")]
+        if not (nodes.first.whole and nodes.last.whole):
+            return [*pieces, (f", {_count_text(nodes.last)}", ""), (": read in part, so not compared", "$dim")]
         more = nodes.last.nodes - nodes.first.nodes
-        about = "" if nodes.first.whole and nodes.last.whole else "about "
-        said = f"{about}{more:+,}" if more else "as many"
+        said = f"{more:+,}" if more else "as many"
         pieces.append((f", {_count_text(nodes.last)}: ", ""))
         return [
             *pieces,

@@ -35,7 +35,16 @@ def head(reading: Reading, behind: Behind, now: float, room: int, glyphs: Glyphs
     if words.blind(behind.graph, behind.sample.coverage):
         kept, saved = [(" what the graph keeps alive is not known", "")], ""
     keeps: list[list[Piece]] = [kept, [(saved, "$dim")], [(format_many(len(behind.reach.order), "node"), "$dim")]]
+    if is_part(reading, behind):
+        depth = words.depth(behind.newest, None if reading.all else tensor)
+        part = f"read in part: {words.extent(len(behind.reach.order), depth)}"
+        keeps = [kept, [(part, "$warning")], [(saved, "$dim")]]  # what there is no room for is what comes last
     return spread([left], [right], room) + "\n" + spread(keeps, [], room)
+
+
+def is_part(reading: Reading, behind: Behind) -> bool:
+    """Whether there is more of the graph that is shown than was read."""
+    return words.in_part(behind.graph) if reading.all else behind.reach.cut
 
 
 def notices(reading: Reading, behind: Behind, glyphs: Glyphs) -> list[Piece]:

@@ -67,6 +67,8 @@ def press(key: str) -> list[Piece]:
 def findings(feed: Feed, glyphs: Glyphs, room: int) -> list[Piece]:
     """How many findings there are, and the key to them; the sign before them says that some are more than notes."""
     number = count(feed.findings)
+    if not number and feed.graph is not None and feed.graph.in_part:
+        return [("graph read in part", "$dim")]
     if not number:
         return [("no findings", "$dim")]
     words = "1 finding" if number == 1 else f"{number} findings"
