@@ -16,7 +16,7 @@ from itertools import chain
 from types import MappingProxyType
 
 from tensortui.analysis.changes import unlike
-from tensortui.analysis.overlaps import Cluster, Overlaps
+from tensortui.analysis.overlaps import Beside, Cluster, Overlaps, beside
 from tensortui.model import BACKINGS, CATEGORIES, CATEGORY_RANK, Sample, Storage, Tensor
 from tensortui.model.strided import MAX_MASK_BITS, PACKED, extent, intervals, itemsize, mask, range_mask, union
 
@@ -122,6 +122,11 @@ class Accounts:
     def account(self, storage: int) -> Account | None:
         """The account of a storage; None for one that the sample does not have."""
         return self._accounts.get(storage)
+
+    def beside(self, storage: int) -> Beside:
+        """The other storages that lie over memory of this one."""
+        cluster = self._clusters.get(storage)
+        return Beside({}, 0) if cluster is None else beside(cluster, storage)
 
     @property
     def accounts(self) -> Mapping[int, Account]:

@@ -6,14 +6,31 @@ Each has an address and a size of its own, so their bytes must not simply be add
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
+from typing import NamedTuple
 
 from tensortui.model import Storage
+from tensortui.model.strided import union
 
 Span = tuple[int, int, int]  # first address, the one after the last, storage
 Cluster = tuple[Span, ...]  # sorted
 SMALL = 16  # one in so many storages is new: cheaper to look at all of them in one go
+
+
+class Beside(NamedTuple):
+    """The other storages that one shares bytes with: where each starts, in bytes from its start; and how many bytes."""
+
+    starts: Mapping[int, int]
+    bytes: int
+
+
+def beside(cluster: Cluster, number: int) -> Beside:
+    """What lies over the memory of one storage of a cluster."""
+    start, end = next(span[:2] for span in cluster if span[2] == number)
+    met = [span for span in cluster[: bisect_left(cluster, (end, 0, 0))] if span[1] > start and span[2] != number]
+    shared = union((max(first, start), min(last, end)) for first, last, _ in met)
+    return Beside({other: first - start for first, _, other in met}, sum(last - first for first, last in shared))
 
 
 class Overlaps:

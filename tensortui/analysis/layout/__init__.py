@@ -9,7 +9,7 @@ from tensortui.analysis.layout.addressing import Element, Hits, element, formula
 from tensortui.analysis.layout.advising import advice
 from tensortui.analysis.layout.costing import Step, cost
 from tensortui.analysis.layout.outcome import COPY, IMPOSSIBLE, SAME, VIEW, Outcome
-from tensortui.analysis.layout.place import LayoutError, Place, retained
+from tensortui.analysis.layout.place import LayoutError, Place, has_memory, retained
 from tensortui.analysis.layout.refusing import absent_devices
 from tensortui.analysis.layout.ribbons import FULL, NONE, PART, UNKNOWN, Ribbon, Strip, ribbon
 from tensortui.analysis.layout.windows import Window, window
@@ -40,6 +40,7 @@ __all__ = [
     "details",
     "element",
     "formula",
+    "has_memory",
     "headline",
     "hits",
     "kind",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tensortui.analysis.layout.operations import format_strides, fresh
-from tensortui.analysis.layout.outcome import Outcome, copy, same, view
+from tensortui.analysis.layout.outcome import NOTHING, Outcome, copy, same, view
 from tensortui.analysis.layout.place import LayoutError, Place
 from tensortui.analysis.units import format_many
 from tensortui.model.strided import MEMORY_FORMATS, itemsize
@@ -89,7 +89,7 @@ def to(
         where = "" if new_device == place.device else f" if {place.device} is the current device"
         return same(place, f"it is that already{where}")
     outcome = copy(place, fresh(place, place.shape, strides, dtype=new_dtype, device=new_device))
-    if new_dtype != place.dtype and outcome.link:
+    if new_dtype != place.dtype and outcome.link not in ("", NOTHING):
         return replace(outcome, why=f"becomes {new_dtype} on {place.device} first, then goes over")
     return outcome
 

@@ -35,12 +35,17 @@ class Steps:
     def __init__(self, start: int, dims: list[tuple[int, int]]) -> None:
         """From byte `start` on; `dims` are (stride, size) in bytes, the shortest first."""
         self._start = start
+        self._given = dims
         self._dims = []
         inside = 1
         for stride, size in dims:
             self._dims.append((stride, size, inside))
             inside *= size
         self._dims.reverse()
+
+    def moved(self, by: int) -> Steps:
+        """The same `by` bytes farther on."""
+        return Steps(self._start + by, self._given)
 
     def below(self, byte: int) -> int:
         """How many of the bytes before `byte` are covered."""
@@ -56,6 +61,15 @@ class Steps:
 
 
 Cover = Pieces | Steps
+
+
+def moved(found: Cover, by: int) -> Cover:
+    """The same bytes, seen from `by` bytes before: those of a storage that starts there on another."""
+    if not by:
+        return found
+    if isinstance(found, Steps):
+        return found.moved(by)
+    return Pieces([(start + by, end + by) for start, end in found.pieces])
 
 
 def cover(place: Place, limit: int = MAX_PIECES) -> Cover | None:

@@ -16,6 +16,14 @@ READ_LAZILY = {
 }
 
 
+_WITHOUT_MEMORY = ("fake", "meta", "subclass")
+
+
+def has_memory(tensor: Tensor) -> bool:
+    """Whether what is read of a tensor is read from a storage of its own, which can be too small for it."""
+    return not any(flag in tensor.flags for flag in _WITHOUT_MEMORY)
+
+
 class LayoutError(ValueError):
     """What was asked cannot be answered, or cannot be done; the text says why, in a sentence."""
 
@@ -47,7 +55,7 @@ class Place:
         if len(tensor.shape) != len(tensor.strides):
             raise LayoutError("shape and strides were read at different moments: look again")
         lazy = tuple(flag for flag in READ_LAZILY if flag in tensor.flags)
-        room = storage.bytes if storage is not None and storage.backing != "none" else None
+        room = storage.bytes if storage is not None and has_memory(tensor) else None
         return cls(tensor.shape, tensor.strides, tensor.offset, tensor.dtype or "", tensor.device or "cpu", lazy, room)
 
     @property

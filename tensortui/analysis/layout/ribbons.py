@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from types import MappingProxyType
 
-from tensortui.analysis.layout.cover import MAX_PIECES, Cover, Pieces, between, cover
+from tensortui.analysis.layout.cover import MAX_PIECES, Cover, Pieces, between, cover, moved
 from tensortui.analysis.layout.place import Place
 from tensortui.model.strided import MAX_MASK_BITS, mask, range_mask, union
 
@@ -19,6 +20,7 @@ _MAX_WORK = 1 << 28  # bits touched where pieces are too many
 _MAX_LOOKS = 1 << 16  # tensors times cells, where even bits are too many
 
 Cells = tuple[str, ...]
+At = tuple[Place, int]  # a place, and the byte at which its storage starts on the one that is drawn
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,30 +56,38 @@ class Ribbon:
         return None if self.covered_bytes is None else self.size - self.covered_bytes
 
 
-def ribbon(size: int, places: Mapping[int, Place | None], width: int, shown: Iterable[int] | None = None) -> Ribbon:
+def ribbon(
+    size: int,
+    places: Mapping[int, Place | None],
+    width: int,
+    shown: Iterable[int] | None = None,
+    starts: Mapping[int, int] = MappingProxyType({}),
+) -> Ribbon:
     """Draw a storage of `size` bytes in at most `width` cells.
 
     `places` has every tensor on it by its id, None for one that has no strides; strips are made of those `shown`, all
-    without. A storage of fewer elements than cells has a cell each.
+    without. `starts` has the tensors whose storage is another one over the same memory, with the byte at which that
+    starts. A storage of fewer elements than cells has a cell each.
     """
-    known = Counter(place for place in places.values() if place is not None)
-    unit = (math.gcd(size, *(place.itemsize for place in known)) or 1) if known else 1
+    known = Counter((place, starts.get(tid, 0)) for tid, place in places.items() if place is not None)
+    unit = (math.gcd(size, *(math.gcd(place.itemsize, start) for place, start in known)) or 1) if known else 1
     units = size // unit
     count = max(min(width, units), 1)
     edges = tuple(at * units // count * unit for at in range(count + 1))
-    covers: dict[Place, Cover | None] = {}
+    covers: dict[At, Cover | None] = {}
     left = _MAX_PIECES
-    for place in known:
-        covers[place] = found = cover(place, min(left, MAX_PIECES))
+    for place, start in known:
+        found = cover(place, min(left, MAX_PIECES))
         left -= len(found.pieces) if isinstance(found, Pieces) else 0
-    strips: dict[Place | None, Strip] = {}
+        covers[place, start] = None if found is None else moved(found, start)
+    strips: dict[tuple[Place | None, int | None], Strip] = {}
     drawn = {}
     for tid in places if shown is None else shown:
-        lies = places[tid]
-        if lies not in strips:
-            found = covers[lies] if lies is not None else None
-            strips[lies] = _strip(found, edges, beyond=lies is not None and lies.end > size)
-        drawn[tid] = strips[lies]
+        lies, at = key = places[tid], starts.get(tid)
+        if key not in strips:
+            own = covers[lies, at or 0] if lies is not None else None
+            strips[key] = _strip(own, edges, beyond=lies is not None and at is None and lies.end > size)
+        drawn[tid] = strips[key]
     dark = any(place is None for place in places.values())  # a tensor of which nothing is known may lie anywhere
     covered, shared = _together(known, covers, edges, unit)
     if dark:
@@ -106,7 +116,7 @@ Told = tuple[Cells, int | None]
 
 
 def _together(
-    known: Counter[Place], covers: Mapping[Place, Cover | None], edges: Sequence[int], unit: int
+    known: Counter[At], covers: Mapping[At, Cover | None], edges: Sequence[int], unit: int
 ) -> tuple[Told, Told]:
     """Where at least one tensor lies, and where at least two do."""
     pieces = [(found.pieces, known[place]) for place, found in covers.items() if isinstance(found, Pieces)]
@@ -142,20 +152,22 @@ def _sweep(pieces: Iterable[tuple[list[tuple[int, int]], int]]) -> tuple[list[tu
     return union(piece for each, _ in pieces for piece in each), union(twice)
 
 
-def _masks(known: Counter[Place], covers: Mapping[Place, Cover | None], size: int, unit: int) -> tuple[int, int] | None:
+def _masks(known: Counter[At], covers: Mapping[At, Cover | None], size: int, unit: int) -> tuple[int, int] | None:
     """Both as sets of bits, one a unit; None where they would be too large, or too many."""
     bits = size // unit
     if bits > MAX_MASK_BITS or bits * len(known) > _MAX_WORK:
         return None
     once = twice = 0
     inside = (1 << bits) - 1
-    for place, many in known.items():
-        found = covers[place]
+    for (place, at), many in known.items():
+        found = covers[place, at]
         if isinstance(found, Pieces):
-            ends = ((start // unit, min(end // unit, bits)) for start, end in found.pieces if start < size)
-            part: int | None = range_mask(bits, ends)
+            ends = ((max(start, 0) // unit, min(end // unit, bits)) for start, end in found.pieces)
+            part: int | None = range_mask(bits, ((start, end) for start, end in ends if start < end))
+        elif at or place.packed > 1:
+            return None
         else:
-            part = mask(place.shape, place.strides, place.offset, place.itemsize, unit) if place.packed == 1 else None
+            part = mask(place.shape, place.strides, place.offset, place.itemsize, unit)
         if part is None:
             return None
         part &= inside
@@ -172,7 +184,7 @@ def _told_bits(bits: int, edges: Sequence[int], unit: int) -> Told:
     return _states(below, edges), below[-1]
 
 
-def _by_cell(known: Counter[Place], covers: Mapping[Place, Cover | None], edges: Sequence[int]) -> tuple[Told, Told]:
+def _by_cell(known: Counter[At], covers: Mapping[At, Cover | None], edges: Sequence[int]) -> tuple[Told, Told]:
     """What counts alone can tell of each cell: it is exact where one tensor fills it, or one alone touches it."""
     covered, shared = [], []
     covered_bytes: int | None = 0

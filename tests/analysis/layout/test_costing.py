@@ -282,6 +282,7 @@ def test_what_is_refused_says_why():
         outcome = cost(place, text)[-1].outcome
         assert (outcome.what, outcome.why) == (IMPOSSIBLE, why), text
     assert cost(freed, "view(-1).detach().contiguous()")[-1].outcome.what == SAME
+    assert cost(meta, "to(bfloat16)")[0].outcome.why == cost(meta, "clone()")[0].outcome.why == ""
     assert cost(freed, "to(meta).clone()")[-1].outcome.link == "nothing: meta has no bytes"
 
 

@@ -52,6 +52,33 @@ def test_cells_say_what_lies_in_them(places, size, width):
         assert drawn.gap_bytes == size - covered
 
 
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.tuples(PLACES, st.none() | st.integers(-70, 70)), max_size=4), st.integers(1, 130), st.integers(1, 40)
+)
+def test_tensors_of_other_storages_over_the_same_memory_are_drawn_where_they_lie(lying, size, width):
+    starts = {at: start for at, (_, start) in enumerate(lying) if start is not None}
+    drawn = ribbon(size, {at: place for at, (place, _) in enumerate(lying)}, width, starts=starts)
+    cells = list(pairwise(drawn.edges))
+    depth = Counter()
+    for at, (place, start) in enumerate(lying):
+        covered = {byte + (start or 0) for byte in bytes_of(place)}
+        depth.update(byte for byte in covered if 0 <= byte < size)
+        assert drawn.strips[at].cells == tuple(state(covered, *cell) for cell in cells)
+        assert drawn.strips[at].bytes == sum(0 <= byte < size for byte in covered)
+        assert drawn.strips[at].beyond == (start is None and any(byte >= size for byte in covered))
+    twice = {byte for byte, many in depth.items() if many > 1}
+    assert (drawn.covered_bytes, drawn.covered) == (len(depth), tuple(state(set(depth), *cell) for cell in cells))
+    assert (drawn.shared_bytes, drawn.shared) == (len(twice), tuple(state(twice, *cell) for cell in cells))
+
+
+def test_what_is_too_many_pieces_to_list_lies_elsewhere_too():
+    rows = Place((5000, 4), (8, 1), dtype="int8")
+    drawn = ribbon(40_000, {1: rows, 2: rows}, 10_000, starts={2: 4})
+    assert drawn.strips[1].cells == (FULL, NONE) * 5000 and drawn.strips[2].cells == (NONE, FULL) * 5000
+    assert drawn.covered_bytes in (None, 40_000) and drawn.shared_bytes in (None, 0)
+
+
 def test_who_is_not_shown_is_counted_all_the_same():
     drawn = ribbon(100, {1: Place((25,), (1,)), 2: Place((5,), (1,))}, 10, shown=(2,))
     assert list(drawn.strips) == [2] and drawn.gap_bytes == 0 and drawn.shared_bytes == 20
