@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import chain, combinations
 
 from tensortui.analysis.accounting import Accounts
 from tensortui.analysis.layout import Element, LayoutError, Place, Ribbon, absent_devices, element, ribbon
 from tensortui.analysis.layout.windows import last_two
+from tensortui.analysis.overlaps import Beside
 from tensortui.model import Sample, Storage, Tensor
 
 MOST = 4096  # tensors on one storage that are all drawn
@@ -21,7 +22,8 @@ class Look:
         """Look at a tensor; the first sample taken tells of its storage."""
         self.tensor = tensor
         self.storage: Storage | None = None
-        self.mates: tuple[Tensor, ...] = ()  # all tensors on its storage, this one too, by where they begin
+        self.mates: tuple[Tensor, ...] = ()  # all tensors over its memory, this one too, by where they begin
+        self.beside = Beside({}, 0)  # other storages over the same memory
         self._records: tuple[Tensor, ...] = ()  # the same, as the sample has them
         self._drawn: tuple[object, object, Ribbon] | None = None
         self.live_bytes: int | None = None  # of the storage, that any tensor reaches
@@ -42,6 +44,7 @@ class Look:
     def choose(self, tensor: Tensor) -> None:
         """Look at another tensor, from its first element on; the next sample taken tells of its storage."""
         self.tensor, self.storage, self.mates, self._records, self.gone, self.heir = tensor, None, (), (), False, None
+        self.beside = Beside({}, 0)
         self._begin()
 
     def _begin(self) -> None:
@@ -66,12 +69,15 @@ class Look:
         storage = sample.storages.get(tensor.storage) if tensor.storage is not None else None
         account = accounts.account(tensor.storage) if tensor.storage is not None else None
         ids = account.tensors if account is not None else (self.tid,)
-        records = tuple(filter(None, map(sample.tensors.get, ids)))
-        if (self.tensor, self.storage, self._records, self.gone) == (tensor, storage, records, False):
+        beside = accounts.beside(tensor.storage) if tensor.storage is not None else Beside({}, 0)
+        others = (other.tensors for number in beside.starts if (other := accounts.account(number)) is not None)
+        records = tuple(filter(None, map(sample.tensors.get, chain(ids, *others))))
+        now = (tensor, storage, records, beside, False)
+        if (self.tensor, self.storage, self._records, self.beside, self.gone) == now:
             return False
         moved = (self.tensor.shape, self.tensor.strides) != (tensor.shape, tensor.strides)
-        self.tensor, self.storage, self._records, self.gone = tensor, storage, records, False
-        self.mates = tuple(sorted(records, key=_begins))
+        self.tensor, self.storage, self._records, self.beside, self.gone = now
+        self.mates = tuple(sorted(records, key=lambda mate: _begins(mate, self.start_of(mate))))
         self.live_bytes = account.live_bytes if account is not None else None
         self.heir = None
         self.absent = absent_devices(sample.process)
@@ -80,6 +86,10 @@ class Look:
         else:
             self._place()
         return True
+
+    def start_of(self, mate: Tensor) -> int:
+        """The byte at which the storage of a mate starts, where that is another one over the same memory."""
+        return 0 if mate.storage is None else self.beside.starts.get(mate.storage, 0)
 
     @property
     def element(self) -> Element | None:
@@ -140,7 +150,8 @@ class Look:
             places = {mate.id: place_of(mate) for mate in self.mates if len(self.mates) <= MOST or mate.id in shown}
             if len(self.mates) > MOST:
                 places[NOBODY] = None  # those left out may lie anywhere
-            self._drawn = self.mates, what, ribbon(self.storage.bytes, places, width, shown)
+            starts = {mate.id: self.start_of(mate) for mate in self.mates if mate.storage in self.beside.starts}
+            self._drawn = self.mates, what, ribbon(self.storage.bytes, places, width, shown, starts)
         return self._drawn[2]
 
 
@@ -158,9 +169,9 @@ def place_of(tensor: Tensor) -> Place | None:
         return None
 
 
-def _begins(tensor: Tensor) -> tuple[bool, int, int, int]:
-    """Where a tensor begins on its storage; of those that begin together the largest comes first."""
+def _begins(tensor: Tensor, start: int) -> tuple[bool, int, int, int]:
+    """Where a tensor begins, its storage at `start`; of those that begin together the largest comes first."""
     place = place_of(tensor)
     if place is None:
         return (True, 0, 0, tensor.id)
-    return (False, place.offset * place.itemsize, -place.bytes, tensor.id)
+    return (False, start + place.offset * place.itemsize, -place.bytes, tensor.id)

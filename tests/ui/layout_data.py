@@ -31,6 +31,15 @@ def layouts() -> Sample:
     return b.sample()
 
 
+def imports() -> Sample:
+    """Two tensors over one array of 100 numbers, each with a storage of its own: the first 60, the last 60."""
+    b = Build()
+    b.add("first", (60,), device="cpu", storage=b.storage(240, "cpu"))
+    b.add("last", (60,), device="cpu", storage=b.storage(240, "cpu"))
+    b.storages[2] = replace(b.storages[2], address=(b.storages[1].address or 0) + 160)
+    return b.sample()
+
+
 def look_at(tid: int, index: tuple[int, ...] | None = None, sample: Sample | None = None) -> Look:
     sample = sample or layouts()
     look = Look(sample.tensors[tid])

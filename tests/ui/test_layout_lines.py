@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from layout_data import BATCH, HEAD, MASK, PAIRS, ROW, SPARSE, STEPS, WINDOWS, XT, X, layouts, look_at
+from layout_data import BATCH, HEAD, MASK, PAIRS, ROW, SPARSE, STEPS, WINDOWS, XT, X, imports, layouts, look_at
 from ui_data import HOSTILE, Build
 
+from tensortui.analysis.accounting import Accounts
+from tensortui.analysis.layout.asking import Byte
 from tensortui.analysis.text import width
 from tensortui.ui.glyphs import ASCII, UNICODE, Glyphs
 from tensortui.ui.screens.layout import KEYS
 from tensortui.ui.sharing import LEAST_GRID, plan
 from tensortui.ui.widgets.cost_table import asked_lines, costs_content
-from tensortui.ui.widgets.element_facts import facts_content
+from tensortui.ui.widgets.element_facts import facts_content, find
 from tensortui.ui.widgets.element_grid import OFFSETS, WALK, grid_content
 from tensortui.ui.widgets.layout_head import head_content
 from tensortui.ui.widgets.storage_ribbon import ribbon_content
@@ -61,33 +63,36 @@ def test_gaps_are_drawn_and_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shapes", "backing", "words"),
+    ("shapes", "flags", "words"),
     [
-        ([(0, 5)], "memory", "its storage has no bytes, and none are needed"),
-        ([(0, 5), (100,)], "memory", "its storage was resized to nothing"),
-        ([(100,)], "memory", "its storage was resized to nothing"),
-        ([(100,)], "none", "there are no bytes behind it"),
+        ([(0, 5)], (), "its storage has no bytes, and none are needed"),
+        ([(0, 5), (100,)], (), "its storage was resized to nothing"),
+        ([(100,)], (), "its storage was resized to nothing"),
+        ([(100,)], ("subclass",), "its storage has no bytes, and none are needed"),
     ],
 )
 def test_a_storage_without_bytes_was_resized_where_some_are_needed(
-    shapes: list[tuple[int, ...]], backing: str, words: str
+    shapes: list[tuple[int, ...]], flags: tuple[str, ...], words: str
 ) -> None:
     b = Build()
-    storage = b.storage(0, backing=backing)
+    storage = b.storage(0, backing="none")
     for shape in shapes:
-        b.add("freed", shape, storage=storage)
+        b.add("freed", shape, storage=storage, flags=flags)
     look = look_at(1, sample=b.sample())
     assert ribbon_content(look, 3, 100, ASCII).plain.strip() == words
 
 
 def test_no_copy_is_told_of_what_has_no_bytes() -> None:
     b = Build()
-    b.add("freed", (100,), storage=b.storage(0), device="cpu")
+    b.add("freed", (100,), storage=b.storage(0, backing="none"), device="cpu")
+    b.add("wrapper", (100,), storage=b.storage(0, backing="none"), device="cpu", flags=("subclass",))
     look = look_at(1, sample=b.sample())
     lines = costs_content(look.place, 9, 160, UNICODE).plain.splitlines()
     assert lines and "copy" not in [line.split()[1] for line in lines]
     (clone,) = (line for line in lines if line.startswith(" clone()"))
     assert "impossible the storage has 0 B, 400 B are needed: a copy would read beyond it, and can crash" in clone
+    wrapper = costs_content(look_at(2, sample=b.sample()).place, 9, 160, UNICODE).plain
+    assert "impossible" not in wrapper
 
 
 def test_a_process_whose_torch_has_no_cuda_is_not_told_to_go_there() -> None:
@@ -106,6 +111,26 @@ def test_a_small_terminal_tells_most_costs_and_how_to_get_help() -> None:
         share = plan(24, about=2, mates=mates, usual=8, asked=0, gone=False)
         assert share.costs >= costs and share.about >= 1 and share.grid >= LEAST_GRID
     assert sum(len(f"{key} {label}  ") for key, label in KEYS[: KEYS.index(("?", "help")) + 1]) < 80
+
+
+def test_tensors_of_other_storages_over_the_same_memory_are_shown() -> None:
+    sample = imports()
+    first, last = look_at(1, (45,), sample=sample), look_at(2, sample=sample)
+    head = " another storage lies over 80 B of it: both are imports of one block"
+    assert head in head_content(first, 3, 80, UNICODE).plain.splitlines()
+    lines = ribbon_content(first, 9, 120, ASCII).plain.splitlines()
+    assert lines[1].startswith(" > first ") and set(lines[1][50:]) == {"#"}
+    assert lines[2].startswith("   last ") and "(other storage) (60,)" in lines[2]
+    cells = len(lines[1][50:].strip())
+    assert lines[2][50:] == "." * (cells * 160 // 240) + "#" * (cells - cells * 160 // 240)
+    assert lines[4].startswith("   in several    80 B ")
+    assert "also last [5]" in facts_content(first, 9, 80, UNICODE).plain
+    assert "also first [40]" in facts_content(last, 9, 80, UNICODE).plain
+    neighbour = first.neighbour(1)
+    assert neighbour is not None and neighbour.id == 2
+    assert find(Byte(200), last) == ((50,), "byte 200")
+    apart = replace(sample, storages={1: sample.storages[1], 2: replace(sample.storages[2], address=1 << 20)})
+    assert first.take(apart, Accounts(apart)) and [mate.id for mate in first.mates] == [1] and not first.beside.bytes
 
 
 def test_of_many_tensors_those_around_the_one_are_drawn() -> None:

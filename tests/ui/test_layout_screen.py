@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from driving import Driven, all_ascii, driven
-from layout_data import BATCH, HEAD, MASK, ROW, SPARSE, STEPS, WINDOWS, XT, X, layouts
+from layout_data import BATCH, HEAD, MASK, ROW, SPARSE, STEPS, WINDOWS, XT, X, imports, layouts
 from textual.pilot import Pilot
 from textual.widgets import Static
 from ui_data import NOW, Played, after, tensor
@@ -306,6 +306,12 @@ def test_layout_gone(snap_compare: Any) -> None:
 def test_layout_retained(snap_compare: Any) -> None:
     run = open_at(ROW, "i", *"byte 12", "enter")
     assert snap_compare(app_for(layouts()), terminal_size=(80, 24), run_before=run)
+
+
+@SIZES
+def test_layout_of_another_storage_over_the_same_memory(snap_compare: Any, size: tuple[int, int]) -> None:
+    run = open_at(1, "i", *"45", "enter")
+    assert snap_compare(app_for(imports()), terminal_size=size, run_before=run)
 
 
 def test_layout_without_strides(snap_compare: Any) -> None:

@@ -71,10 +71,16 @@ def _same_memory(look: Look, place: Place, byte: int, glyphs: Glyphs, room: int)
     others = [index for index in own.first if index != look.index]
     if others or own.count is None:
         out.append((f"the same memory: {_indices(own, others)} of this tensor", "bold $accent"))
-    for mate in islice((mate for mate in look.mates if mate.id != look.tid and _spans(mate, byte)), MATES):
-        if said := _reached(mate, byte, glyphs, room):
+    for mate in _near(look, byte):
+        if said := _reached(mate, byte - look.start_of(mate), glyphs, room):
             out.append((f"also {said}", ""))
     return out
+
+
+def _near(look: Look, byte: int) -> list[Tensor]:
+    """Those of its mates that a byte lies between the ends of."""
+    mates = (mate for mate in look.mates if mate.id != look.tid and _spans(mate, byte - look.start_of(mate)))
+    return list(islice(mates, MATES))
 
 
 def _spans(mate: Tensor, byte: int) -> bool:
@@ -139,8 +145,8 @@ def find(asked: Asked, look: Look) -> tuple[tuple[int, ...] | None, str]:
     if found.first:
         within = f", byte {found.within} of the element" if found.within else ""
         return found.first[0], f"byte {byte:,}{within}"
-    near = list(islice((mate for mate in look.mates if mate.id != look.tid and _spans(mate, byte)), MATES))
-    others = [mate for mate in near if (at := place_of(mate)) and _covers(at, byte)]
+    near = _near(look, byte)
+    others = [mate for mate in near if (at := place_of(mate)) and _covers(at, byte - look.start_of(mate))]
     if not others:
         return None, f"byte {byte:,} is not of this tensor" + (", nor of any" if len(near) < MATES else "")
     names = ", ".join(name_text(mate) for mate in others[:INDICES])

@@ -8,6 +8,7 @@ from textual.content import Content
 
 from tensortui.analysis.layout import advice, details, headline, retained
 from tensortui.analysis.text import shorten, truncate
+from tensortui.analysis.units import format_bytes
 from tensortui.ui.columns import dims_text, name_text
 from tensortui.ui.glyphs import Glyphs
 from tensortui.ui.lines import show
@@ -21,6 +22,12 @@ def about(look: Look, room: int, glyphs: Glyphs) -> list[Piece]:
     said: list[Piece] = []
     if look.storage is not None and (words := retained(tensor, look.storage, look.live_bytes)):
         said.append((words, ""))
+    if look.beside.bytes:
+        own = format_bytes(look.beside.bytes)
+        if len(look.beside.starts) == 1:
+            said.append((f"another storage lies over {own} of it: both are imports of one block", ""))
+        else:
+            said.append((f"other storages lie over {own} of it: all are imports of one block", ""))
     if look.place is not None:
         said += [(line, "$dim") for line in details(look.place)]
     if words := advice(tensor):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from textual.content import Content
 
-from tensortui.analysis.layout import FULL, NONE, PART, UNKNOWN, Ribbon
+from tensortui.analysis.layout import FULL, NONE, PART, UNKNOWN, Ribbon, has_memory
 from tensortui.analysis.layout.ribbons import Cells
 from tensortui.analysis.text import shorten
 from tensortui.analysis.units import format_bytes, format_count
@@ -20,6 +20,8 @@ from tensortui.ui.markup import Piece, content
 
 LEAST_CELLS = 24
 TICKS = 4
+OTHER = "(other storage)"
+NAMES_OTHER = 40  # from this many cells of names on it is said of a tensor that its storage is another one
 
 
 def marks(glyphs: Glyphs) -> dict[str, str]:
@@ -58,7 +60,8 @@ def ribbon_content(look: Look, rows: int, room: int, glyphs: Glyphs) -> Content:
         return content([(f" {_no_storage(storage, look.mates)}\n", "$dim")])
     pieces = _title(storage, look, picture, names, glyphs)
     for mate in mates:
-        pieces += _strip(mate, picture, names, glyphs, selected=mate.id == look.tid)
+        other = mate.storage in look.beside.starts
+        pieces += _strip(mate, picture, names, glyphs, selected=mate.id == look.tid, other=other)
     pieces += _sums(look, picture, names, glyphs)
     found = look.element
     if found is not None:
@@ -71,9 +74,7 @@ def _no_storage(storage: Storage | None, mates: Sequence[Tensor]) -> str:
         return "this tensor has no storage"
     if storage.bytes is None:
         return "the size of its storage is not known"
-    if storage.backing == "none":
-        return "there are no bytes behind it"
-    resized = any(mate.bytes for mate in mates)
+    resized = any(mate.bytes and has_memory(mate) for mate in mates)
     return "its storage was resized to nothing" if resized else "its storage has no bytes, and none are needed"
 
 
@@ -98,10 +99,14 @@ def scale(picture: Ribbon) -> str:
     return "".join(line)
 
 
-def _strip(mate: Tensor, picture: Ribbon, names: int, glyphs: Glyphs, *, selected: bool) -> list[Piece]:
+def _strip(
+    mate: Tensor, picture: Ribbon, names: int, glyphs: Glyphs, *, selected: bool, other: bool = False
+) -> list[Piece]:
     strip = picture.strips[mate.id]
     sign = glyphs.closed if selected else " "
     shape = dims_text(mate.shape)
+    if other and names >= NAMES_OTHER:
+        shape = f"{OTHER} {shape}"
     room = max(names - len(shape) - 4, 8)
     name = shorten(show(name_text(mate), glyphs), room, ellipsis=glyphs.ellipsis)
     label = fit(f" {sign} {fit(name, room, glyphs)} {shape}", names, glyphs)
