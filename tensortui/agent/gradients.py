@@ -11,11 +11,13 @@ from typing import Any, List, Optional, Tuple
 
 from tensortui.agent.guard import QUIET, Backward, DisturbedError, Stillness, not_alone
 from tensortui.agent.memory import WORD, Memory
+from tensortui.agent.owned import MARK
 from tensortui.agent.tensor_impl import NBYTES, POINTERS, SOUGHT, STORAGE, routes
 
 MOST_BYTES = 1 << 48
 Pair = Tuple[Any, Any]  # a tensor and its gradient
-Found = Tuple[int, int, Optional[int]]  # where a C++ tensor lies, its gradient, and the Python object of that
+# Where a C++ tensor lies, its gradient, and the Python object of that; and whether the gradient keeps that alive.
+Found = Tuple[int, int, Optional[int], bool]
 
 
 def _pair(torch: Any) -> Pair:
@@ -71,7 +73,7 @@ class GradientPointers:
 
         It is 0 where there is no gradient, and None where one has no Python object.
         """
-        return [wrapped for _, _, wrapped in self.all_of(objects)]
+        return [wrapped for _, _, wrapped, _ in self.all_of(objects)]
 
     def all_of(self, objects: List[int]) -> List[Found]:
         """Return the addresses of the C++ objects too: of each tensor, and of its gradient (0 where there is none)."""
@@ -80,9 +82,8 @@ class GradientPointers:
             found = self._memory.follow(found, offset)
         wrapped = self._memory.follow(found, self._slot)
         found = [0 if one == self._none else one for one in found]
-        # Before torch 2.10 the lowest bit tells that the C++ object keeps the Python object alive.
         places = [one & -WORD or (None if inner else 0) for inner, one in zip(found, wrapped)]
-        return list(zip(own, found, places))
+        return list(zip(own, found, places, [bool(one & MARK) for one in wrapped]))
 
     def bytes_of(self, objects: List[int]) -> int:
         """Return the bytes of the storages of those tensors' gradients, told without Python objects for them."""

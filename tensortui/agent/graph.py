@@ -20,6 +20,7 @@ from tensortui.agent.guard import LATER, Alone, Backward, DisturbedError, Stilln
 from tensortui.agent.jobs import Held
 from tensortui.agent.names import make_kinds
 from tensortui.agent.nodes import Key, NodeReader, Saved
+from tensortui.agent.owned import Ownership
 from tensortui.agent.picture import Picture
 from tensortui.agent.read import TensorReader
 from tensortui.agent.rows import IS_LEAF, REQUIRES_GRAD, cell
@@ -64,6 +65,7 @@ class Walker:
         self._backward = Backward(sys.modules)
         self._plain = context.torch._C.DisableTorchFunctionSubclass
         self._base = base.__dict__
+        self._ownership: Optional[Ownership] = context.census.memory.get("ownership")
 
     @property
     def possible(self) -> bool:
@@ -170,6 +172,8 @@ class Walker:
     def root(self, tensor: Any) -> Any:
         """Return the node that made `tensor`. That of a view changed in place would be made anew: it is not read."""
         get = self._base
+        if self._ownership is not None and not self._ownership.is_safe(id(tensor)):
+            return None
         try:
             if get["is_leaf"].__get__(tensor) or (get["_base"].__get__(tensor) is not None and self._changed(tensor)):
                 return None

@@ -2,17 +2,18 @@
 
 import struct
 from itertools import islice
-from typing import Any, Deque, Dict, Iterable, Iterator, List, Optional, Tuple
+from typing import Any, Deque, Dict, Iterable, Iterator, List, Optional, Set, Tuple
 
 from tensortui.agent.census import SEPARATOR, Census, Tracked, Work
 from tensortui.agent.deepest import Deepest
 from tensortui.agent.guard import Alone
 from tensortui.agent.moved import Moved
+from tensortui.agent.owned import UNREAD, Ownership
 from tensortui.agent.read import BASE_ONLY, CPP_ONLY, Facts, TensorReader, calibrate_references, references
 from tensortui.agent.rows import IS_LEAF, Row, Table, number
 from tensortui.agent.storages import Size, Storages
 from tensortui.agent.unwrapped import Unwrapped
-from tensortui.wire.messages import ACTIVATION, INPUT, SAVED, TENSOR_COLUMNS
+from tensortui.wire.messages import ACTIVATION, GRADIENT, INPUT, SAVED, TENSOR_COLUMNS
 
 OLD_PER_SAMPLE = 50
 NAMES, CATEGORY = ([name for name, _ in TENSOR_COLUMNS].index(one) for one in ("names", "category"))
@@ -33,6 +34,8 @@ class Readings:
         self._storages = Storages(self.storage_table)
         size = Size(torch)
         self._reader = census.memory["reader"] = TensorReader(torch, size.of)
+        self._ownership = census.memory["ownership"] = Ownership(torch)
+        self._unread: Set[int] = set()  # those that it is not safe to read
         self.moved = Moved(size.pointer, self._read_again)
         self.deepest = Deepest(self._reader.nodes)
         self.unwrapped = census.memory["unwrapped"] = Unwrapped(torch, census, self.tensors, self._put, self._drop)
@@ -86,8 +89,16 @@ class Readings:
             self._again.pop(dead.id, None)
             self.moved.forget(dead.id)
             self.deepest.forget(dead.id)
+            self._unread.discard(dead.id)
             self._view_of(dead, None)
             yield
+
+    def reasons(self) -> List[str]:
+        """Return one sentence for each reason why not every tensor has a row, or a true one."""
+        found = self.moved.reasons()
+        unread = [self._census.by_id[number] for number in self._unread if number in self._census.by_id]
+        count = sum(one.row is None and one.found != GRADIENT for one in unread)
+        return [*found, UNREAD % count] if count else found
 
     def compact(self) -> Work:
         """Start a table's dictionaries anew where they have grown far beyond what its rows use."""
@@ -161,6 +172,10 @@ class Readings:
         tensor = tracked.ref()
         if tensor is None:
             return
+        if not self._ownership.is_safe(tracked.pyid):
+            self._unread.add(tracked.id)
+            return  # a row that it has from before stays
+        self._unread.discard(tracked.id)
         with self._reader.guard():
             facts = self._reader.read(tensor)
         self.moved.note(tracked.id, tracked.pyid, facts)

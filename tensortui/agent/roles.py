@@ -10,6 +10,7 @@ from tensortui.agent.census import SEPARATOR, Context, Tracked, WeakBag, Work
 from tensortui.agent.containers import TENSOR, WRAPPER, Entries, Kinds
 from tensortui.agent.gradients import Found, GradientPointers, RestReader
 from tensortui.agent.guard import QUIET, REST, Alone, Backward, DisturbedError
+from tensortui.agent.owned import Ownership
 from tensortui.agent.rows import IS_LEAF, REQUIRES_GRAD, cell
 from tensortui.agent.unwrapped import Place, Unwrapped
 from tensortui.agent.walk import Root, Walk
@@ -212,6 +213,7 @@ class Gradients:
             memory["gradients"] = GradientPointers(context.torch)
         self._pointers: GradientPointers = memory["gradients"]
         self._unwrapped: Unwrapped = memory["unwrapped"]
+        self._ownership: Ownership = memory["ownership"]
         self._rest = RestReader(context.torch, base, Backward(sys.modules))
         self._recent = False
         self._seen: List[Tuple[Tracked, int, bytes]] = []  # leaves, where their gradients lie, and what those are
@@ -257,14 +259,17 @@ class Gradients:
 
     def _name(self, leaves: List[Tracked]) -> bool:
         """Name the gradients of some leaves; whether torch must be asked for one."""
-        nothing: List[Found] = [(0, 0, None)] * len(leaves)
+        nothing: List[Found] = [(0, 0, None, False)] * len(leaves)
         found = self._pointers.all_of([one.pyid for one in leaves]) if self._pointers.usable else nothing
         places: List[Place] = []
-        for leaf, (own, inner, place) in zip(leaves, found):
+        for leaf, (own, inner, place, marked) in zip(leaves, found):
             held = self._context.census.at(place) if place else None
-            if held is not None:
+            if held is not None and (held.row is not None or not marked):
                 self._note(leaf, held)
-            elif place is None or self._unwrapped.is_shown(leaf, inner):  # its Python object may not be known yet
+                continue
+            if held is not None:
+                held.found = GRADIENT  # that cannot be read: see owned.py
+            if place is None or marked or self._unwrapped.is_shown(leaf, inner):  # its Python object may not be known
                 places.append((leaf, own, inner))
         asked = False
         rest = bool(places) and QUIET.lasted()
@@ -302,7 +307,8 @@ class Gradients:
     def _at_rest(self, leaf: Tracked) -> Optional[Tracked]:
         tensor = leaf.ref()
         try:
-            found = self._rest.read(tensor) if tensor is not None else None
+            safe = tensor is not None and self._ownership.is_safe(leaf.pyid)
+            found = self._rest.read(tensor) if safe else None
         except DisturbedError:
             return None
         return self._context.track(found) if found is not None else None

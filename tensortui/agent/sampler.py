@@ -69,7 +69,7 @@ class Sampler:
         apart = list(self.readings.apart.values())
         if apart:
             found.append(APART % (len(apart), sum(apart)))
-        found += self.readings.moved.reasons()
+        found += self.readings.reasons()
         if self.spread > TORN:
             found.append(SPREAD % self.spread)
         found += names.revisit_of(self.census).reasons()

@@ -47,7 +47,7 @@ def places() -> Grad:
     assert pointers.usable
 
     def of(leaf: torch.Tensor) -> tuple[int, int]:
-        own, inner, wrapped = pointers.all_of([id(leaf)])[0]
+        own, inner, wrapped, _ = pointers.all_of([id(leaf)])[0]
         assert wrapped is None, "it has a Python object"
         return own, inner
 
@@ -108,7 +108,7 @@ def test_what_is_not_like_its_owner_is_not_told(dense: Dense, places: Grad, make
     (leaf * 2).sum().backward()
     own, inner = places(leaf)
     other = make()
-    (of_other,) = (one for one, _, _ in GradientPointers(torch).all_of([id(other)]))
+    (of_other,) = (one for one, *_ in GradientPointers(torch).all_of([id(other)]))
     unreadable = 1 << 40
     seen, *others = dense.look([own, inner, of_other, unreadable, 0])
     assert [dense.alike(one, seen) for one in others] == [True, False, False, False]
