@@ -34,6 +34,7 @@ TRIES = 50  # and pieces, where these are few and far between
 MOST_BEGUN = 3  # times that one tensor is begun again
 NO_VERSIONS = "what the graph saved is not read: this torch does not tell it without side effects"
 NO_SAVED = "the graph is not read: this torch does not tell what it saved without side effects"
+NO_CHECKPOINT = "what a checkpoint keeps to run its forward again is not read: this torch keeps it in another way"
 BUSY = "the graph was not read to its end: a backward was running, or may have been, at each try"
 LET_GO = "the graph was not read to its end: it changed, or the next piece would have come too late to hold on to it"
 GONE = "the program let go of a tensor while the graph behind it was read"
@@ -246,6 +247,9 @@ def discover(context: Context) -> Work:
         context.reasons.append(LET_GO)
     if walker.cut:
         context.reasons.append("the graph is read up to %d nodes: it is larger" % len(walker.seen))
+    if walker.reader.checkpoints.unread:
+        context.reasons.append(NO_CHECKPOINT)
+        return False
     return not (walker.cut or walker.deep or walker.skipped or walker.dropped)
 
 
@@ -316,6 +320,8 @@ def _explain(context: Context, walker: Walker) -> None:
         context.reasons.append(TOO_DEEP)
     if not walker.reader.can_read_saved:
         context.reasons.append(NO_VERSIONS)
+    if walker.reader.checkpoints.unread:
+        context.reasons.append(NO_CHECKPOINT)
 
 
 def _chosen(context: Context, roots: List[int]) -> List[Tracked]:

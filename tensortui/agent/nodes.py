@@ -8,12 +8,13 @@ its successors are touched: torch keeps the length of the longest path below eac
 import ctypes
 import re
 from array import array
+from functools import partial
 from itertools import chain, islice
-from operator import attrgetter
 from types import FunctionType
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from tensortui.agent import containers, labels
+from tensortui.agent.checkpoints import PARTS, Checkpoints
 from tensortui.agent.containers import TENSOR, Kinds
 from tensortui.agent.guard import DisturbedError, Stillness
 from tensortui.agent.memory import WORD, Memory, pairs
@@ -26,7 +27,6 @@ MAX_SAVED = 256  # tensors of one node
 MAX_SUCCESSORS = 1024
 NODE_POINTER = 16  # in the Python object of a C++ node, behind its head
 RAW = "_raw_saved_"
-_PARTS = attrgetter("unpack_hook", "data")
 _VERSIONS = re.compile(r"is at version (\d+); expected version (\d+)")
 _RELEASED = "a second time"  # in what torch says of saved tensors that a backward has released
 _QUALNAME = type.__dict__["__qualname__"].__get__
@@ -161,6 +161,8 @@ class NodeReader:
         self._saved_type = saved
         self.can_read_saved = saved is not None and "data" in vars(saved) and "unpack_hook" in vars(saved)
         self._function = getattr(torch._C, "_FunctionBase", None)
+        self.checkpoints = Checkpoints(kinds, base, saved, self._function)
+        self._hooks: List[Any] = []  # of checkpoints, met at one node
 
     def successors(self, node: Any) -> List[Any]:
         """Return the nodes that come next in backward; None for an input that needs no gradient."""
@@ -178,7 +180,7 @@ class NodeReader:
         return _qualified(containers.type_dict(forward).get("__module__"), _QUALNAME(forward))
 
     def hooks(self, tensor: Any) -> int:
-        """Return how many hooks the program registered on `tensor`; those on nodes are not told by torch."""
+        """Return how many hooks the program registered on a leaf; of nodes see `NodeHooks`."""
         count = 0
         for get in self._hook_members:
             try:
@@ -202,10 +204,17 @@ class NodeReader:
     def saved(self, node: Any, versions: bool, now: Stillness) -> Iterator[Saved]:
         """Yield what `node` saved for backward; the version only if `versions`. Nothing once backward released it.
 
-        Raises DisturbedError where a backward may have begun since `now`: what a node saved goes without a lock then.
+        What checkpoints keep to run a forward again comes last. Raises DisturbedError where a backward may have begun
+        since `now`: what a node saved goes without a lock then.
         """
         if not self.can_read_saved:
             return
+        self._hooks = []
+        yield from self._saved(node, versions, now)
+        for name, tensor in self.checkpoints.kept(self._hooks, partial(_read, now)) if self._hooks else ():
+            yield name, tensor, None, ""
+
+    def _saved(self, node: Any, versions: bool, now: Stillness) -> Iterator[Saved]:
         kind = type(node)
         if containers.type_flags(kind) & containers.HEAP_TYPE:
             yield from self._saved_by_python(node, versions, now)
@@ -221,7 +230,7 @@ class NodeReader:
                 for place, parts in enumerate(self._parts(get, node, now)):
                     yield self._one("%s[%d]" % (plain, place), parts)
                 continue
-            for parts in _read(now, map(_PARTS, map(get, (node,)))):
+            for parts in _read(now, map(PARTS, map(get, (node,)))):
                 one = self._one(plain, parts)
                 if versions and one[1] is not None and not one[3] and "_saved_" + plain in space:
                     member = space["_saved_" + plain]
@@ -244,7 +253,7 @@ class NodeReader:
             plain = space.get(name[len("_raw") :])
             if plain is None or self._several(space[name].__get__, kind.__name__ + name, node, now) is not False:
                 continue
-            for parts in _read(now, map(_PARTS, map(space[name].__get__, (node,)))):
+            for parts in _read(now, map(PARTS, map(space[name].__get__, (node,)))):
                 # What holds nothing and has no hook is either refused or was never given: no code runs.
                 if all(part is None for part in parts) and self._refused(plain.__get__, node, now):
                     return True
@@ -278,10 +287,12 @@ class NodeReader:
 
     def _parts(self, get: Any, node: Any, now: Stillness) -> List[Parts]:
         """Return the hooks and tensors of a member that holds a list of them."""
-        return _read(now, map(_PARTS, islice(chain.from_iterable(map(get, (node,))), MAX_SAVED)))
+        return _read(now, map(PARTS, islice(chain.from_iterable(map(get, (node,))), MAX_SAVED)))
 
     def _one(self, name: str, parts: Parts) -> Saved:
         hook, data = parts
+        if self.checkpoints.is_hook(hook):
+            self._hooks.append(hook)
         return name, data if self._kinds.of(data) >= TENSOR else None, None, self._packer(hook)
 
     def _packer(self, hook: Any) -> str:
