@@ -13,6 +13,7 @@ from typing import Any, Dict, List, Optional, Tuple
 from tensortui.agent import nodes
 from tensortui.agent.guard import not_alone
 from tensortui.agent.memory import WORD, Memory, is_pointer, pairs
+from tensortui.agent.node_hooks import NodeHooks
 from tensortui.agent.tensor_impl import POINTERS, routes
 
 # Words of a node: its virtual table, its count of references (in older torch a pointer to itself and one to that),
@@ -34,8 +35,10 @@ class NodeNames:
         self._offsets: Tuple[int, ...] = ()  # from the Python object to the C++ tensor, its autograd data, its node
         self._names: Dict[int, str] = {}  # by the address of the virtual table
         self._path = 0  # word of a node with the length of the longest path below it; 0 where that is not certain
+        self.hooks: Optional[NodeHooks] = None
         try:
             self._memory = Memory()
+            self.hooks = NodeHooks(torch, self._memory)
             functions = torch._C._VariableFunctions
             leaf = functions.empty(1, device="cpu", requires_grad=True)
             first, second = functions.mul(leaf, leaf), functions.neg(leaf)

@@ -80,10 +80,13 @@ class Picture:
         following = [None if one is None else self.id_of(one) for one in successors]
         entry: List[Any] = [number, reader.name(node), following, None if owner is None else owner.id, saved]
         function = reader.function(node)
+        counted = self._tensors.nodes.hooks
+        hooks, retained = (0, 0) if counted is None else counted.count(node)
         more = {
             "function": function,
             "freed": (not saved or bool(function)) and walker.freed(node),
-            "hooks": reader.hooks(leaf) if leaf is not None else 0,
+            "hooks": hooks + (reader.hooks(leaf) if leaf is not None else 0),
+            "retained": retained,
             "held": held,
         }
         self._described.update(one[0] for one in held)

@@ -178,7 +178,7 @@ def _node(node: GraphNode, nodes: Collection[int], tensors: Collection[int]) -> 
         "made": _known(node.tensors, tensors),
         "function": node.function,
         "freed": node.freed,
-        "hooks": node.hooks,
+        "hooks": node.hooks + node.retained,
         "cut": node.cut or any(one is not None and one not in nodes for one in node.next),
     }
 

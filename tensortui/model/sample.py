@@ -137,7 +137,8 @@ class GraphNode:
     """One node of the autograd graph; `next` are node ids, `leaf` the tensor an AccumulateGrad node fills.
 
     `tensors` are those that the node made, of the ones the graph was asked for. `function` is the module and class of a
-    Function written in Python. `freed`: a backward has released what the node saved. `hooks` are on the leaf. `cut`:
+    Function written in Python. `freed`: a backward has released what the node saved. `hooks` are on the leaf,
+    or on the node and the tensors it made; `retained` of these keep their gradient, as `retain_grad` makes them. `cut`:
     some of the nodes that follow are not in the graph.
     """
 
@@ -151,6 +152,7 @@ class GraphNode:
     freed: bool = False
     hooks: int = 0
     cut: bool = False
+    retained: int = 0
 
 
 @dataclass(frozen=True, slots=True)

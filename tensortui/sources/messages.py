@@ -193,6 +193,7 @@ class GraphParts:
             more.get("freed") is True,
             max(integer(more.get("hooks")) or 0, 0),
             more.get("cut") is True,
+            max(integer(more.get("retained")) or 0, 0),
         )
 
     def graph(self) -> Graph:

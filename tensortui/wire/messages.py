@@ -13,11 +13,11 @@ Server (agent) to client:
              version|null, stale, hook, unpacked by?]...], more of it?]...], made?: [[node, [tensor...]]...], more, cut,
              reasons?: why it is not whole} in chunks; `more` false on the last. Each chunk has some of the nodes, the
              first all the roots; `made` goes on with the tensors of a node that made many. More of a node: {function?:
-             module and class of a Function written in Python, freed?: a backward released what it saved, hooks?: on
-             the leaf, cut?: some successors are not among the nodes, tensors?: ids of those that it made and the walk
-             started at, held?: tensors that it holds and that may be gone before a sample tells of them: [[id,
-             shape|null, strides|null, offset|null, dtype|null, device|null, layout|null, flags, address|null and
-             bytes|null of the storage]...]}
+             module and class of a Function written in Python, freed?: a backward released what it saved, hooks?: on the
+             leaf or the node and what it made, retained?: how many of these retain their gradient, cut?: some
+             successors are not among the nodes, tensors?: ids of those that it made and the walk started at, held?:
+             tensors that it holds and that may be gone before a sample tells of them: [[id, shape|null, strides|null,
+             offset|null, dtype|null, device|null, layout|null, flags, address|null and bytes|null of the storage]...]}
     progress {request, text}: how far a search for holders is, any number of times before its answer
     holders  {request, tensor, chains: [[[kind, label]...]...], reasons: why it is not everything, complete}
              Each chain goes from its root to the last holder before the tensor, which is not in it. Kinds that begin a

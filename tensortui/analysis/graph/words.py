@@ -117,6 +117,11 @@ def packed(unpacked_by: str) -> str:
     return f"packed by a hook, unpacked by {safe(unpacked_by)}" if unpacked_by else "packed by a hook"
 
 
+def is_of_checkpoint(save: Save) -> bool:
+    """Whether a tensor was not saved by the node itself: a checkpoint that it belongs to keeps it for its rerun."""
+    return save.saved.name.startswith("checkpoint[") and not save.saved.hook
+
+
 def function(node: GraphNode) -> str:
     """What a node of Python is, in a few words; "" for those built into torch."""
     if not node.function:
@@ -126,6 +131,14 @@ def function(node: GraphNode) -> str:
     if node.name.startswith(COMPILED) or ".CompiledFunction" in node.function:
         return "a graph that torch.compile made"
     return f"a Function of {safe(node.function)}"
+
+
+def hooks(node: GraphNode) -> str:
+    """How many hooks were registered where this node is; "" for none."""
+    if not node.hooks:
+        return "retains grad" if node.retained else ""
+    told = "1 hook" if node.hooks == 1 else f"{node.hooks} hooks"
+    return f"{told}, retains grad" if node.retained else told
 
 
 def stale(save: Save) -> str:

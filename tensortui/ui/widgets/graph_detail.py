@@ -91,6 +91,10 @@ class Detail:
         others = len(self._behind.reach.before[node.id])
         if others > 1:
             self._field("reached", f"from {others} nodes")
+        if node.hooks:
+            self._field("hooks", f"{node.hooks} registered on the node, or on what it made")
+        if node.retained:
+            self._field("retains", f"{format_many(node.retained, 'gradient')} of what it made, by retain_grad()")
         if node.cut:
             self._field("cut", "what follows it was not all read")
 
@@ -121,6 +125,8 @@ class Detail:
         if save.saved.hook:
             by = save.saved.unpacked_by
             self._field("hook", words.packed(by) + (f" ({by})" if by and by not in words.packed(by) else ""))
+        if words.is_of_checkpoint(save):
+            self._field("kept by", "a checkpoint, an argument of it: forward runs again from here in backward")
         self._versions(save, tensor)
         if tensor is not None:
             self._storage(save, tensor)

@@ -153,10 +153,9 @@ class GraphLines:
     def _state(self, row: Row, cells: int) -> Piece:
         node = self.behind.reach.nodes[row.node]
         if row.kind == NODE:
-            return ("freed" if node.freed else ""), "dim"
+            return ", ".join(filter(None, ("freed" if node.freed else "", words.hooks(node)))), "dim"
         if row.kind == LEAF:
-            hooks = "" if not node.hooks else "1 hook" if node.hooks == 1 else f"{node.hooks} hooks"
-            return (hooks or "leaf"), "dim"
+            return (words.hooks(node) or "leaf"), "dim"
         return self._version(row.save, cells) if row.kind == SAVED and row.save is not None else ("", "")
 
     def _version(self, save: Save, cells: int) -> Piece:
@@ -167,6 +166,8 @@ class GraphLines:
             return next((one for one in said if width(one) <= cells), f"{self.glyphs.warn} {short}"), "warning"
         if save.saved.hook:
             return show(words.packed(save.saved.unpacked_by), self.glyphs), "dim"
+        if words.is_of_checkpoint(save):
+            return "for its rerun", "dim"
         if then is None or now is None:
             return "version n/a", "dim"
         return f"v{then} = v{now}", "dim"
