@@ -1,7 +1,7 @@
 """What a search for holders found, as chains of words from a root down to the tensor."""
 
 from itertools import islice
-from typing import Any, Dict, List, Set, Tuple
+from typing import Any, Dict, List, Optional, Set, Tuple
 
 from tensortui.agent import labels
 from tensortui.agent.census import SEPARATOR, Census, Tracked
@@ -15,12 +15,45 @@ UNREACHABLE = "nothing of the program leads there: the garbage collector frees i
 NOT_PYTHON = "%d of its %d references were not found in Python objects: C++ code, or a call that is running"
 
 Step = Tuple[str, str]
+UNKNOWN: Step = ("unknown", "no variable was found that holds this graph")
 Chain = List[Step]
 Path = List[Tuple[Node, Link]]  # from the tensor up: each holder, and how it leads to the one before
 
 
-def chains_of(search: Search, target: Node, tracked: Tracked, census: Census, most: int) -> List[Chain]:
-    """Return at most `most` different chains, those that begin at something that the program reaches first."""
+def chains_of(
+    search: Search, target: Node, tracked: Tracked, census: Census, most: int, behind: Optional[Dict[int, List[Chain]]]
+) -> List[Chain]:
+    """Return at most `most` different chains, those that begin at something that the program reaches first.
+
+    `behind` has those that lead through the autograd graph, by the address they lead to; None where it was not read.
+    """
+    found, ends = paths_of(search, target)
+    further = behind or {}
+    for chain in further.get(target.address, ()):
+        _add(found, chain)
+    for path in ends:
+        for chain in further.get(path[-1][0].address, ()):
+            _add(found, [*chain, *steps_of(path, "")])
+    if behind is None and (tracked.saved_as or tracked.saved):
+        _add(found, [UNKNOWN, ("graph", tracked.saved_as or "saved for backward")])
+    for step in _of_torch(tracked, census):
+        _add(found, [step])
+    for path in ends:
+        if path[-1][0].address not in further:
+            _add(found, [_end(path[-1][0], search.cut), *steps_of(path, "")])
+    if not found and not search.cut:
+        found.append([_end(target, False)])
+    return found[:most]
+
+
+def missing(target: Node, ends: List[Path]) -> List[int]:
+    """Return the addresses of what not all holders were found of, the tensor's own among them."""
+    nodes = [target, *(path[-1][0] for path in ends)]
+    return list(dict.fromkeys(node.address for node in nodes if node.seen < node.references or node.hooks))
+
+
+def paths_of(search: Search, target: Node) -> Tuple[List[Chain], List[Path]]:
+    """Return the chains that begin at something that the program reaches, and the ways up that end before that."""
     found: List[Chain] = []
     ends: List[Path] = []
     holders = _holders(search)
@@ -37,7 +70,7 @@ def chains_of(search: Search, target: Node, tracked: Tracked, census: Census, mo
         if times[last.address] > MOST_WAYS:
             continue
         for root in last.roots if path else ():
-            _add(found, [root, *_steps(path, root[0])])
+            _add(found, [root, *steps_of(path, root[0])])
         if path and last.roots:
             continue
         on: Set[int] = {target.address, *(node.address for node, _ in path)}
@@ -46,13 +79,7 @@ def chains_of(search: Search, target: Node, tracked: Tracked, census: Census, mo
             ends.append(path)
         if len(path) < LONGEST and len(todo) < MOST_PATHS:
             todo += [[*path, one] for one in above[:MOST]]
-    for step in _of_torch(tracked, census):
-        _add(found, [step])
-    for path in ends:
-        _add(found, [_end(path[-1][0], search.cut), *_steps(path, "")])
-    if not found and not search.cut:
-        found.append([_end(target, False)])
-    return found[:most]
+    return found, ends
 
 
 def _add(found: List[Chain], chain: Chain) -> None:
@@ -70,22 +97,22 @@ def _holders(search: Search) -> Dict[int, Path]:
 
 def _end(node: Node, cut: bool) -> Step:
     """Return what is said of a node that nothing was found to hold."""
-    missing = node.references - node.seen
+    absent = node.references - node.seen
+    if node.hooks:
+        return "hook", "%s in an autograd graph" % next(iter(node.hooks.values()))
     if cut:
         return "unknown", "the search ended here"
-    if missing > 0:
-        return "C++", NOT_PYTHON % (missing, node.references)
+    if absent > 0:
+        return "C++", NOT_PYTHON % (absent, node.references)
     return "unreachable", UNREACHABLE
 
 
 def _of_torch(tracked: Tracked, census: Census) -> List[Step]:
-    """Return in which ways torch itself holds the tensor, as far as that is known by the census."""
+    """Return in which ways torch holds the tensor without its graph, as far as that is known by the census."""
     found: List[Step] = []
     for name in tracked.names.split(SEPARATOR) if tracked.names else ():
         if name.endswith(GRADIENT):
             found.append(("gradient", name))
-    if tracked.saved_as or tracked.saved:
-        found.append(("graph", tracked.saved_as or "saved for backward"))
     if tracked.views:
         views = (other for other in list(census.by_id.values()) if other.base == tracked.id)
         for view in islice(views, 2):
@@ -94,7 +121,7 @@ def _of_torch(tracked: Tracked, census: Census) -> List[Step]:
     return found
 
 
-def _steps(path: Path, root: str) -> Chain:
+def steps_of(path: Path, root: str) -> Chain:
     """Return the steps from the root down, with what says nothing of its own left out."""
     steps: Chain = []
     links = [link for _, link in reversed(path)]

@@ -19,7 +19,7 @@ from tensortui.agent.census import Context, Tracked, Work
 from tensortui.agent.guard import LATER, Alone, Backward, DisturbedError, Stillness
 from tensortui.agent.jobs import Held
 from tensortui.agent.names import make_kinds
-from tensortui.agent.nodes import Key, NodeReader, Saved
+from tensortui.agent.nodes import Key, NodeReader, Packed, Saved
 from tensortui.agent.owned import Ownership
 from tensortui.agent.picture import Picture
 from tensortui.agent.read import TensorReader
@@ -166,6 +166,10 @@ class Walker:
         """Yield what `node` saved: see `NodeReader.saved`. Only for a visitor, that is, within a piece."""
         return iter(()) if self.now is None else self.reader.saved(node, versions, self.now)
 
+    def packed(self, node: Any) -> Iterator[Packed]:
+        """Yield what hooks packed of what `node` saved: see `NodeReader.packed`. Only for a visitor."""
+        return iter(()) if self.now is None else self.reader.packed(node, self.now)
+
     def freed(self, node: Any) -> bool:
         """Whether a backward has released what `node` saved: see `NodeReader.freed`. Only for a visitor."""
         return self.now is not None and self.reader.freed(node, self.now)
@@ -239,7 +243,7 @@ def discover(context: Context) -> Work:
         return False
     if not walker.possible:
         return False
-    chosen = yield from _with_graph(context)
+    chosen = yield from with_graph(context)
     yield from walker.walk(chosen, _note_saved)
     if walker.skipped:
         context.reasons.append(BUSY)
@@ -253,7 +257,7 @@ def discover(context: Context) -> Work:
     return not (walker.cut or walker.deep or walker.skipped or walker.dropped)
 
 
-def _with_graph(context: Context) -> Generator[None, None, List[Tracked]]:
+def with_graph(context: Context) -> Generator[None, None, List[Tracked]]:
     """Return the tensors that a graph may hang behind, the newest first: the loss reaches most of it."""
     found = []
     for place, tracked in enumerate(list(context.census.by_id.values())):
@@ -288,7 +292,7 @@ def walk(context: Context, roots: Optional[List[int]], limit: int = MAX_NODES) -
         walker = Walker(context, base, max(1, min(limit, MAX_NODES)))
         cut = not walker.possible
         if not cut:
-            chosen = _chosen(context, roots) if roots is not None else (yield from _with_graph(context))
+            chosen = _chosen(context, roots) if roots is not None else (yield from with_graph(context))
             yield from walker.walk(chosen, picture.visit, picture.begin)
             cut = walker.cut or walker.deep or walker.skipped or walker.dropped
             _explain(context, walker)

@@ -6,13 +6,14 @@ way (roots.py). Between two pieces only addresses and words are kept, and no obj
 """
 
 import time
-from typing import Any, Dict, Generator, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Generator, List, NamedTuple, Optional, Tuple
 
 from tensortui.agent.census import Tracked, Work
 from tensortui.agent.deques import Found, search_deques
 from tensortui.agent.frames import Locals
 from tensortui.agent.guard import Alone
 from tensortui.agent.heap import OFTEN, Heap, Hit
+from tensortui.agent.hook_objects import hook_object
 from tensortui.agent.links import Link, Links, Spot, is_cache, may_hold, type_label
 from tensortui.agent.memory import WORD, Memory
 from tensortui.agent.objects import Objects, Place, pointers_to
@@ -43,7 +44,7 @@ class Down(NamedTuple):
 class Node:
     """An object, or a buffer of one, known by its address."""
 
-    __slots__ = ("address", "down", "over", "owners", "plain", "references", "roots", "seen", "size")
+    __slots__ = ("address", "down", "hooks", "over", "owners", "plain", "references", "roots", "seen", "size")
 
     def __init__(self, address: int, size: int = 0) -> None:
         """Start with nothing known of it."""
@@ -56,13 +57,14 @@ class Node:
         self.seen = 0  # of them, those that were found
         self.plain = False
         self.over = False  # nothing is looked for above it
+        self.hooks: Dict[int, str] = {}  # objects of C++ that hold it, a dictionary of hooks, and what they are
 
 
 class Search:
-    """One search, from one tensor. `said` tells how far it is, `cut` whether it was ended early."""
+    """One search, from one tensor or a few. `cut` tells whether it was ended early."""
 
-    def __init__(self, memory: Memory, frames: Locals, opened: Opened) -> None:
-        """Prepare; nothing is searched yet."""
+    def __init__(self, memory: Memory, frames: Locals, opened: Opened, say: Callable[[str], None]) -> None:
+        """Prepare; nothing is searched yet. How far it is will be told to `say`."""
         self._memory = memory
         self._objects = Objects(memory)
         self._links = Links(self._objects, opened, frames)
@@ -71,42 +73,44 @@ class Search:
         self.locals_reason = self._running.reason
         self.nodes: Dict[int, Node] = {}
         self.cut = False
-        self.said = ""
+        self._say = say
         self._cached: List[Tuple[int, Down]] = []  # entries of lru_caches whose cache is not found yet
 
-    def run(self, tracked: Tracked, heap: Heap) -> Generator[Any, None, Optional[Node]]:
-        """Find what leads to the tensor; return its node, or None where it is gone."""
-        target = self._start(tracked)
-        if target is None:
-            return None
+    def run(self, wanted: List[Tracked], heap: Heap, *, roots: bool = False) -> Generator[Any, None, List[Node]]:
+        """Find what leads to the tensors; return the nodes of those that live on.
+
+        With `roots` a tensor that is a variable itself needs no other holder.
+        """
+        targets = self._start(wanted)
         yield from self._objects.learn_types()
-        level, swept = [target], False
+        level, swept, kept = list(targets.values()), False, [] if roots else list(targets.values())
         for depth in range(LEVELS):
-            yield from self._find_roots([node for node in level if not node.size], target)
+            yield from self._find_roots([node for node in level if not node.size], kept)
             level = [node for node in level if not node.over]
-            if tracked.ref() is None:
-                return None
-            if not level and not swept:
+            if all(tracked.ref() is None for tracked in wanted):
+                return []
+            if not level and not swept and kept:
                 swept = True
                 level = yield from self._sweep(heap)
-                yield from self._find_roots(level, target)
+                yield from self._find_roots(level, kept)
                 level = [node for node in level if not node.over]
             if not level:
-                return target
-            if time.thread_time() - self._cpu > SECONDS:
                 break
-            self.said = "searching level %d, %d MiB" % (depth + 1, heap.size >> 20)
+            if time.thread_time() - self._cpu > SECONDS:
+                self.cut = True
+                break
+            self._say("searching level %d, %d MiB" % (depth + 1, heap.size >> 20))
             level = yield from self._search(level, heap)
-        self.cut = True
-        return target
+        else:
+            self.cut = True
+        return [targets[tracked.id] for tracked in wanted if tracked.id in targets and tracked.ref() is not None]
 
-    def _start(self, tracked: Tracked) -> Optional[Node]:
+    def _start(self, wanted: List[Tracked]) -> Dict[int, Node]:
         with Alone():
-            if tracked.ref() is None:
-                return None
-            node = self._node(tracked.pyid)
-            self._count(tracked.pyid, self._memory.word(tracked.pyid) & REFERENCES)
-            return node
+            found = {tracked.id: self._node(tracked.pyid) for tracked in wanted if tracked.ref() is not None}
+            for node in found.values():
+                self._count(node.address, self._memory.word(node.address) & REFERENCES)
+            return found
 
     def _node(self, address: int) -> Node:
         node = self.nodes.get(address)
@@ -118,7 +122,7 @@ class Search:
         """Note how many references there were to a node when it was first found."""
         self.nodes[at].references = self.nodes[at].references or references
 
-    def _find_roots(self, level: List[Node], target: Node) -> Work:
+    def _find_roots(self, level: List[Node], kept: List[Node]) -> Work:
         wanted = {node.address for node in level}
         found: Roots = {}
         yield from globals_of(wanted, found)
@@ -126,7 +130,7 @@ class Search:
         for node in level:
             node.roots += [root for root in found.get(node.address, ()) if root not in node.roots]
             node.seen += len(node.roots)
-            node.over = node.over or (bool(node.roots) and node is not target)  # of the tensor all holders are sought
+            node.over = node.over or (bool(node.roots) and node not in kept)  # of the tensor all holders are sought
 
     def _sweep(self, heap: Heap) -> Generator[Any, None, List[Node]]:
         """Return the deques that hold what nothing else was found to hold."""
@@ -212,6 +216,10 @@ class Search:
                         return [] if node.over or node in above else [node]
         if held.size:
             return []
+        what = hook_object(self._memory, address - WORD)
+        if what and address - WORD not in held.hooks:
+            held.hooks[address - WORD] = what
+            held.seen += 1
         with Alone():
             for at in place.plain:
                 kind = self._objects.kind_of(at)

@@ -33,6 +33,7 @@ _SIZES = ((DICT_FLAG, dict.__len__), (LIST_FLAG, list.__len__), (TUPLE_FLAG, tup
 _ATOMS = (float, complex, types.CodeType, range, slice)
 _CACHE: Any = vars(functools)["_lru_cache_wrapper"]
 _HOOKS = ("_hooks", "_hooks__")
+_TENSOR_HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 _SUSPENDED = (
     (types.GeneratorType, "generator", "gi_code"),
     (types.CoroutineType, "coroutine", "cr_code"),
@@ -248,6 +249,8 @@ class Links:
         for _, name, value in containers.slots(holder):
             if value is held:
                 return Link("attribute", labels.attribute(name))
+        if type(held) is collections.OrderedDict and any(map(_is_tensor, type_mro(kind))):
+            return Link("hook", "." + _tensor_hooks(holder, held))
         return Link("object", type_label(kind))
 
 
@@ -305,6 +308,24 @@ def _exception(holder: Any, held: Any) -> Link:
         if vars(BaseException)[name].__get__(holder) is held:
             return Link("traceback", "of %s" % label if name == "__traceback__" else "%s.%s" % (label, name))
     return Link("object", label)
+
+
+def _is_tensor(kind: type) -> bool:
+    torch = sys.modules.get("torch._C")
+    return torch is not None and vars(torch).get("TensorBase") is kind
+
+
+def _tensor_hooks(holder: Any, held: Any) -> str:
+    """Return as what a tensor knows a dictionary of hooks: what it has besides its attributes is nothing else."""
+    torch = vars(sys.modules["torch._C"])
+    with torch["DisableTorchFunctionSubclass"]():
+        for name in _TENSOR_HOOKS:
+            try:
+                if vars(torch["TensorBase"])[name].__get__(holder) is held:
+                    return name
+            except Exception:
+                continue
+    return _TENSOR_HOOKS[0]
 
 
 def _set_base(holder: Any) -> Any:

@@ -35,6 +35,7 @@ Key = Tuple[int, int]  # address and sequence number: an address alone may be us
 Parts = Tuple[Any, Any]  # the hook that packed a tensor, or None, and what is stored
 # Name, tensor or None, version it was saved at, and the function that would unpack it where a hook packed it, else "".
 Saved = Tuple[str, Any, Optional[int], str]
+Packed = Tuple[str, Any, Any]  # name, the hook that would unpack it, and what is stored in its place
 
 
 class Depths:
@@ -237,6 +238,26 @@ class NodeReader:
                     one = (plain, one[1], self._version_saved(member.__get__, node, one[1], now), "")
                 if one[1] is not None or one[3]:  # else an optional input that was not given
                     yield one
+
+    def packed(self, node: Any, now: Stillness) -> Iterator[Packed]:
+        """Yield what hooks packed of what `node` saved, and the hooks, none of which is run; see `saved`."""
+        if not self.can_read_saved:
+            return
+        kind = type(node)
+        if containers.type_flags(kind) & containers.HEAP_TYPE:
+            raws = vars(self._function).get("_raw_saved_tensors") if self._function is not None else None
+            members: List[Tuple[str, Any, Optional[bool]]] = [("saved_tensors", raws.__get__, True)] if raws else []
+        else:
+            space = containers.type_dict(kind)
+            gets = ((name, space[name].__get__) for name in self._names_of(kind.__name__, space))
+            members = [
+                (name[len(RAW) :], get, self._several(get, kind.__name__ + name, node, now)) for name, get in gets
+            ]
+        for name, get, several in members:
+            parts = self._parts(get, node, now) if several else _read(now, map(PARTS, map(get, (node,))))
+            for place, (hook, data) in enumerate(parts):
+                if hook is not None:
+                    yield "%s[%d]" % (name, place) if several else name, hook, data
 
     def freed(self, node: Any, now: Stillness) -> bool:
         """Whether a backward has released what `node` saved; asked of a node that has nothing saved any more."""

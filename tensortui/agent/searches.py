@@ -1,10 +1,10 @@
 """The searches for holders that viewers ask for: one at a time, beside all other work."""
 
 import time
-from typing import Any, List, Optional, Tuple
+from typing import Any, Dict, Generator, List, Optional, Tuple
 
 from tensortui.agent.answers import NO_TENSOR
-from tensortui.agent.census import Work
+from tensortui.agent.census import Context, Tracked, Work
 from tensortui.agent.connections import Connection, Server
 from tensortui.agent.governor import REQUEST
 from tensortui.agent.guard import APART
@@ -35,6 +35,7 @@ class Searches:
         self._server = server
         self._for: Optional[Connection] = None
         self._request: Any = None
+        self._said = ""  # how far it is
 
     def begin(self) -> None:
         """Take up the next, where none is under way."""
@@ -76,43 +77,70 @@ class Searches:
             return
         yield APART
         # Only now: few need this, and it would have to be compiled in every target.
-        from tensortui.agent.chains import answer, chains_of
-        from tensortui.agent.heap import Heap
-        from tensortui.agent.holders import Search
+        from tensortui.agent.chains import answer
 
         yield
         if tracked is None:
             name = unwrapped.names if unwrapped is not None and unwrapped.names else WITHOUT_NAME
             one.send(answer(header, [[("gradient", name)]], [], True))  # torch alone holds it, or it would be an object
             return
-        memory = Memory()
-        large: List[Tuple[int, int]] = []
-        yield from self._find_large(large)
-        heap = Heap(memory, large)
-        yield from heap.survey()
-        search = Search(memory, frame_locals(), memory_of(self._sampler.census).opened)
-        work = search.run(tracked, heap)
+        work = self._find(header, tracked)
         told = time.monotonic()
         while True:
             try:
                 said = next(work)
             except StopIteration as end:
-                target = end.value
-                break
+                one.send(end.value)
+                return
             if one not in self._server.connections or one.broken:
                 return
-            if time.monotonic() - told > PROGRESS_EVERY and search.said:
+            if time.monotonic() - told > PROGRESS_EVERY and self._said:
                 told = time.monotonic()
-                one.send({"t": "progress", "request": header["request"], "text": search.said})
+                one.send({"t": "progress", "request": header["request"], "text": self._said})
             yield said
-        if target is None or tracked.ref() is None:
-            one.send({"t": "failed", "request": header["request"], **NO_TENSOR})
-            return
+
+    def _find(self, header: Any, tracked: Tracked) -> Generator[Any, None, Dict[str, Any]]:
+        """Return the message that answers."""
+        self._said = ""
+        yield APART
+        from tensortui.agent.behind import Behind
+        from tensortui.agent.chains import answer, chains_of, missing, paths_of
+        from tensortui.agent.heap import Heap
+        from tensortui.agent.holders import Search
+
+        yield
+        census, memory = self._sampler.census, Memory()
+        large: List[Tuple[int, int]] = []
+        yield from self._find_large(large)
+        heap = Heap(memory, large)
+        yield from heap.survey()
+
+        made: List[Search] = []
+
+        def make() -> Search:
+            made.append(Search(memory, frame_locals(), memory_of(census).opened, self._say))
+            return made[-1]
+
+        search = make()
+        targets = yield from search.run([tracked], heap)
+        if not targets:
+            return {"t": "failed", "request": header["request"], **NO_TENSOR}
+        asked = missing(targets[0], paths_of(search, targets[0])[1])
+        ways, reasons = None, []
+        if asked or tracked.saved:
+            self._said = "reading the autograd graph"
+            behind = Behind(Context(self._sampler.torch, census, []), search, tracked)
+            yield from behind.read()
+            found = yield from behind.find(list(dict.fromkeys([tracked.pyid, *asked])), heap, make)
+            reasons = behind.reasons
+            ways = None if reasons and tracked.pyid not in found else found
         limit = DEFAULT_LIMIT if header["limit"] is None else header["limit"]
-        chains = chains_of(search, target, tracked, self._sampler.census, limit)
-        reasons = [CUT] if search.cut else []
-        reasons += [search.locals_reason] if search.locals_reason else []
-        one.send(answer(header, chains, reasons, not reasons))
+        chains = chains_of(search, targets[0], tracked, census, limit, ways)
+        reasons = [CUT] * any(one.cut for one in made) + [search.locals_reason] * bool(search.locals_reason) + reasons
+        return answer(header, chains, reasons, not reasons)
+
+    def _say(self, text: str) -> None:
+        self._said = text
 
     def _find_large(self, found: List[Tuple[int, int]]) -> Work:
         """Add where the contents of large tensors lie to `found`."""

@@ -43,10 +43,12 @@ _VARIABLES = {
     "local": " @ ", "closure": " of ", "default": " of ", "generator": " in ", "coroutine": " in ", "frame": " in ",
 }  # fmt: skip
 _ENTRIES = ("key", "index", "element")
-_TUPLES = ("default", "cache", "hook")
+_TUPLES = ("default", "cache", "hook", "graph")
 _SUFFIX = (".", "[")  # with which a label begins that is written behind what stands before it
 # A suffix that says exactly which attribute or entry it is, nothing left out.
 _EXACT = re.compile(r"(?:\.\w+|\[(?:-?\d+|b?'(?:(?!\.\.\.)[^'\\])*'|None|True|False)\])+")
+# Names in the labels of what torch.utils.checkpoint keeps, in the ways in which it does.
+_CHECKPOINTS = ("kept by a checkpoint", "_NoopSaveInputsBackward", "CheckpointFunctionBackward")
 _SHORT = {"unreachable": "(unreachable)", "unknown": "(not known)", "C++": "(not in Python)"}
 
 
@@ -230,11 +232,35 @@ def _before(chain: Chain, at: int) -> str:
 
 def _graph(chain: Chain, at: int) -> Told:
     means = f"Autograd keeps it for backward: {chain[at].label}."
-    holder = _before(chain, at)
+    holder = _before(chain, at) if chain[0].kind != "unknown" else ""
+    if at + 1 < len(chain) and chain[at].label.startswith("node "):
+        return _on_node(chain, at, holder)
+    if any(mark in step.label for step in chain for mark in _CHECKPOINTS):
+        hangs = f", and so does del of what the graph hangs on: {holder}" if holder else ""
+        return Told(
+            f"A checkpoint keeps it, to run its function again in backward: {chain[at].label}.",
+            f"backward() lets go of it{hangs}. Fewer and longer checkpoints keep fewer inputs.",
+        )
+    if chain[at].label.startswith("leaf of "):
+        return Told(
+            f"It is a {chain[at].label}, which gives it its gradient.",
+            f"It goes with the graph: del {holder or 'the loss'}, or put detach() or item() of it there.",
+        )
     if at and chain[at - 1].kind in _ENTRIES:
         return Told(means, f"{holder} keeps a whole graph: put detach() or item() of it there, or drop it.")
     hangs = f", and so does del of what the graph hangs on: {holder}" if holder else ", and so does del of the loss"
     return Told(means, f"backward() without retain_graph lets go of it{hangs}.")
+
+
+def _on_node(chain: Chain, at: int, holder: str) -> Told:
+    """Of what a Function put on its `ctx` by itself: unlike what it saved, it stays as long as the node."""
+    node = chain[at].label.removeprefix("node ")
+    return Told(
+        f"The forward of a Function put it on its ctx, {expression(chain[at + 1 :])}, without save_for_backward(): it "
+        f"stays as long as the node {node}, and backward() does not let go of it.",
+        "Give it to ctx.save_for_backward() instead. Until then it goes with the graph: "
+        f"del {holder or 'the loss'}, or put detach() of it there.",
+    )
 
 
 def _gradient(chain: Chain, at: int) -> Told:
