@@ -1,7 +1,7 @@
 """What a search for holders found, as chains of words from a root down to the tensor."""
 
 from itertools import islice
-from typing import Any, Dict, List, Optional, Set, Tuple
+from typing import Any, Dict, List, Set, Tuple
 
 from tensortui.agent import labels
 from tensortui.agent.census import SEPARATOR, Census, Tracked
@@ -21,25 +21,31 @@ Path = List[Tuple[Node, Link]]  # from the tensor up: each holder, and how it le
 
 
 def chains_of(
-    search: Search, target: Node, tracked: Tracked, census: Census, most: int, behind: Optional[Dict[int, List[Chain]]]
+    search: Search,
+    target: Node,
+    tracked: Tracked,
+    census: Census,
+    most: int,
+    behind: Dict[int, List[Chain]],
+    whole: bool,
 ) -> List[Chain]:
     """Return at most `most` different chains, those that begin at something that the program reaches first.
 
-    `behind` has those that lead through the autograd graph, by the address they lead to; None where it was not read.
+    `behind` has those that lead through the autograd graph, by the address they lead to: all of them where the
+    graph was read as a `whole`.
     """
     found, ends = paths_of(search, target)
-    further = behind or {}
-    for chain in further.get(target.address, ()):
+    for chain in behind.get(target.address, ()):
         _add(found, chain)
     for path in ends:
-        for chain in further.get(path[-1][0].address, ()):
+        for chain in behind.get(path[-1][0].address, ()):
             _add(found, [*chain, *steps_of(path, "")])
-    if behind is None and (tracked.saved_as or tracked.saved):
+    if not whole and target.address not in behind and (tracked.saved_as or tracked.saved):
         _add(found, [UNKNOWN, ("graph", tracked.saved_as or "saved for backward")])
     for step in _of_torch(tracked, census):
         _add(found, [step])
     for path in ends:
-        if path[-1][0].address not in further:
+        if path[-1][0].address not in behind:
             _add(found, [_end(path[-1][0], search.cut), *steps_of(path, "")])
     if not found and not search.cut:
         found.append([_end(target, False)])
@@ -75,6 +81,8 @@ def paths_of(search: Search, target: Node) -> Tuple[List[Chain], List[Path]]:
             continue
         on: Set[int] = {target.address, *(node.address for node, _ in path)}
         above = [one for one in holders.get(last.address, ()) if one[0].address not in on]
+        if last.hooks:  # that is certain, and what the collector does not know is not
+            above = [one for one in above if not one[0].plain]
         if path and not above and not last.plain:
             ends.append(path)
         if len(path) < LONGEST and len(todo) < MOST_PATHS:

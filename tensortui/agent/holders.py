@@ -279,8 +279,7 @@ class Search:
         fresh = at not in self.nodes
         node = self._node(at)
         node.plain = True
-        self._count(at, self._memory.word(at) & REFERENCES)
-        held.seen += 1
+        self._count(at, self._memory.word(at) & REFERENCES)  # it is not counted: the others are still to be looked for
         label = type_label(kind)
         node.down.append(Down(held, Spot(address, 0), Link("array" if label in ARRAYS else "object", label)))
         return [node] if fresh else []

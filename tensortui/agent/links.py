@@ -1,6 +1,7 @@
 """What leads from one object to another that it holds, in words. No code of the target is run."""
 
 import collections
+import ctypes
 import functools
 import gc
 import sys
@@ -30,7 +31,8 @@ from tensortui.agent.opened import Opened, asking_costs
 LONG = 20_000  # entries of a container that are gone through at once
 KEYS, ITEMS = 4 * WORD, 3 * WORD  # where a dictionary has its table, and a list its elements
 _SIZES = ((DICT_FLAG, dict.__len__), (LIST_FLAG, list.__len__), (TUPLE_FLAG, tuple.__len__))
-_ATOMS = (float, complex, types.CodeType, range, slice)
+_ARGUMENT = type(ctypes.byref(ctypes.c_int()))  # of a call of a C function: ours have been many
+_ATOMS = (float, complex, types.CodeType, range, slice, _ARGUMENT)
 _CACHE: Any = vars(functools)["_lru_cache_wrapper"]
 _HOOKS = ("_hooks", "_hooks__")
 _TENSOR_HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")

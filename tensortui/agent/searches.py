@@ -104,7 +104,7 @@ class Searches:
         self._said = ""
         yield APART
         from tensortui.agent.behind import Behind
-        from tensortui.agent.chains import answer, chains_of, missing, paths_of
+        from tensortui.agent.chains import UNKNOWN, answer, chains_of, missing, paths_of
         from tensortui.agent.heap import Heap
         from tensortui.agent.holders import Search
 
@@ -126,17 +126,20 @@ class Searches:
         if not targets:
             return {"t": "failed", "request": header["request"], **NO_TENSOR}
         asked = missing(targets[0], paths_of(search, targets[0])[1])
-        ways, reasons = None, []
+        ways: Dict[int, Any] = {}
+        reasons: List[str] = []
         if asked or tracked.saved:
             self._said = "reading the autograd graph"
             behind = Behind(Context(self._sampler.torch, census, []), search, tracked)
             yield from behind.read()
-            found = yield from behind.find(list(dict.fromkeys([tracked.pyid, *asked])), heap, make)
+            ways = yield from behind.find(list(dict.fromkeys([tracked.pyid, *asked])), heap, make)
             reasons = behind.reasons
-            ways = None if reasons and tracked.pyid not in found else found
+        if tracked.ref() is None:
+            return {"t": "failed", "request": header["request"], **NO_TENSOR}
         limit = DEFAULT_LIMIT if header["limit"] is None else header["limit"]
-        chains = chains_of(search, targets[0], tracked, census, limit, ways)
-        reasons = [CUT] * any(one.cut for one in made) + [search.locals_reason] * bool(search.locals_reason) + reasons
+        chains = chains_of(search, targets[0], tracked, census, limit, ways, not reasons)
+        cut = search.cut or (any(one.cut for one in made) and any(chain[0] == UNKNOWN for chain in chains))
+        reasons = [CUT] * cut + [search.locals_reason] * bool(search.locals_reason) + reasons
         return answer(header, chains, reasons, not reasons)
 
     def _say(self, text: str) -> None:
