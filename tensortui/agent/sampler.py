@@ -9,7 +9,7 @@ from tensortui.agent.census import Census, Context, Work, is_passing, with_varia
 from tensortui.agent.coverage import Coverage
 from tensortui.agent.enumerate import NEWEST, Types, Young, absorb, scan_generations
 from tensortui.agent.gradients import GradientPointers
-from tensortui.agent.guard import LATER, QUIET, Alone, Backward, Stillness
+from tensortui.agent.guard import COMPANY, LATER, QUIET, Alone, Backward, Stillness
 from tensortui.agent.poolscan import PoolScanner
 from tensortui.agent.readings import Readings
 from tensortui.agent.revisit import merged
@@ -24,6 +24,7 @@ TORN = 0.5  # seconds
 SPREAD = "what is new was read over %.1f s: tensors that live shorter than that may be missing"
 RECENT_SHARE = 1.0  # budgets: what naming the newest may take where that is much
 BACKWARD_WAIT, LONGEST_PAUSE = 0.25, 0.032  # seconds
+TAKES = 3  # times that the newest are looked for in one sample
 DROPPED, DROP_GAP = 500, 0.0005
 MOST_NEW = 2_000  # tensors made since the last sample of which it is asked whether one has no name
 
@@ -114,11 +115,19 @@ class Sampler:
         self.coverage.check(self.young)
 
     def take_newest(self) -> Work:
-        """Take in what was born a moment ago, and died: where that is little, within the slice in which this begins."""
-        self.young.look(NEWEST)
-        yield from absorb(self.young, self.census, self.readings.read_newest)
-        yield from self.readings.bury()
-        self.coverage.check(self.young)
+        """Take in what was born a moment ago, and died: where that is little, within the slice in which this begins.
+
+        Where that slice came to its end before, others have run: what a variable held may have gone, and what it holds
+        now was not looked for. So it is done again, a few times.
+        """
+        for left in reversed(range(TAKES)):
+            self.young.look(NEWEST)
+            yield from absorb(self.young, self.census, self.readings.read_newest)
+            yield from self.readings.bury()
+            self.coverage.check(self.young)
+            if self.young.looked == COMPANY.pieces or not left:
+                return
+            yield LATER
 
     def await_backward(self) -> Work:
         """Wait a moment for the end of a backward: in the middle of one, gradients can neither be listed nor named.
