@@ -8,7 +8,7 @@ stay as they are.
 import ctypes
 import os
 from array import array
-from typing import Any, Dict, List, Set, Tuple
+from typing import Dict, List, Set, Tuple
 
 from tensortui.agent.census import Work
 from tensortui.agent.descriptors import Held
@@ -55,17 +55,20 @@ class Heap:
         yield from read_mappings(take)
         self._pools, self._rest = array("Q"), array("Q")
         self.size = 0
+        file = Held()
         yield APART
         try:
-            file = Held(os.open("/proc/self/pagemap", os.O_RDONLY | os.O_CLOEXEC))
+            file.take(os.open("/proc/self/pagemap", os.O_RDONLY | os.O_CLOEXEC))
         except OSError:
-            file = None
+            pass
         try:
+            yield  # what follows allocates
             for low, high in self._without_skipped(ranges):
                 yield from self._add(low, high, file)
+            yield APART
         finally:
-            if file is not None:
-                file.close()
+            file.close()
+        yield
 
     def _without_skipped(self, ranges: List[Tuple[int, int]]) -> List[Tuple[int, int]]:
         """Cut what is skipped out of the ranges; both are in the order of their addresses."""
@@ -85,12 +88,12 @@ class Heap:
                 found.append((at, high))
         return found
 
-    def _add(self, low: int, high: int, file: Any) -> Work:
+    def _add(self, low: int, high: int, file: Held) -> Work:
         """Add what is present of a range, as pieces."""
         for start in range(low & -PAGE, high, PAGES * PAGE):
             count = min(PAGES, (high - start + PAGE - 1) // PAGE)
             present = b"\1" * count
-            if file is not None:
+            if file.fd >= 0:
                 yield APART
                 said = os.pread(file.fd, 8 * count, start // PAGE * 8)[7::8].translate(PRESENT)
                 present = said if len(said) == count else present
