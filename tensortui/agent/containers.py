@@ -297,7 +297,7 @@ def slots(thing: Any) -> List[Entry]:
             if type(member) is types.MemberDescriptorType and name != "__weakref__":
                 try:
                     found.append((ATTRIBUTE, name, member.__get__(thing)))
-                except AttributeError:
+                except (AttributeError, TypeError):  # unset, or a slot of another class
                     pass
     return found
 

@@ -92,6 +92,19 @@ def test_classes_of_all_kinds():
     assert inline.attribute(threading.current_thread(), "_name") == threading.current_thread().name
 
 
+def test_a_slot_of_another_class_is_none_of_the_object():
+    class Base:
+        __slots__ = ("x",)
+
+    class Odd:
+        __slots__ = ("y",)
+        x = Base.x
+
+    odd = Odd()
+    odd.y = [1]
+    assert [(name, value) for _, name, value in containers.slots(odd)] == [("y", [1])]
+
+
 @IN_PLACE
 def test_the_names_of_threads_are_read_in_place():
     ready, done = threading.Event(), threading.Event()
