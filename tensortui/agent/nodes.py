@@ -163,7 +163,6 @@ class NodeReader:
         self.can_read_saved = saved is not None and "data" in vars(saved) and "unpack_hook" in vars(saved)
         self._function = getattr(torch._C, "_FunctionBase", None)
         self.checkpoints = Checkpoints(kinds, base, saved, self._function)
-        self._hooks: List[Any] = []  # of checkpoints, met at one node
 
     def successors(self, node: Any) -> List[Any]:
         """Return the nodes that come next in backward; None for an input that needs no gradient."""
@@ -210,15 +209,19 @@ class NodeReader:
         """
         if not self.can_read_saved:
             return
-        self._hooks = []
-        yield from self._saved(node, versions, now)
-        for name, tensor in self.checkpoints.kept(self._hooks, partial(_read, now)) if self._hooks else ():
-            yield name, tensor, None, ""
+        hooks: List[Any] = []  # of checkpoints: all that these keep lives as long as they, so nothing else has them
+        try:
+            yield from self._saved(node, versions, now, hooks)
+            for name, tensor in self.checkpoints.kept(hooks, partial(_read, now)) if hooks else ():
+                yield name, tensor, None, ""
+        finally:
+            hooks.clear()
 
-    def _saved(self, node: Any, versions: bool, now: Stillness) -> Iterator[Saved]:
+    def _saved(self, node: Any, versions: bool, now: Stillness, hooks: List[Any]) -> Iterator[Saved]:
+        """Yield what `node` itself saved, and append the hooks of checkpoints to `hooks`."""
         kind = type(node)
         if containers.type_flags(kind) & containers.HEAP_TYPE:
-            yield from self._saved_by_python(node, versions, now)
+            yield from self._saved_by_python(node, versions, now, hooks)
             return
         space = containers.type_dict(kind)
         for name in self._names_of(kind.__name__, space):
@@ -229,10 +232,10 @@ class NodeReader:
                 continue
             if several:
                 for place, parts in enumerate(self._parts(get, node, now)):
-                    yield self._one("%s[%d]" % (plain, place), parts)
+                    yield self._one("%s[%d]" % (plain, place), parts, hooks)
                 continue
             for parts in _read(now, map(PARTS, map(get, (node,)))):
-                one = self._one(plain, parts)
+                one = self._one(plain, parts, hooks)
                 if versions and one[1] is not None and not one[3] and "_saved_" + plain in space:
                     member = space["_saved_" + plain]
                     one = (plain, one[1], self._version_saved(member.__get__, node, one[1], now), "")
@@ -310,10 +313,10 @@ class NodeReader:
         """Return the hooks and tensors of a member that holds a list of them."""
         return _read(now, map(PARTS, islice(chain.from_iterable(map(get, (node,))), MAX_SAVED)))
 
-    def _one(self, name: str, parts: Parts) -> Saved:
+    def _one(self, name: str, parts: Parts, hooks: List[Any]) -> Saved:
         hook, data = parts
         if self.checkpoints.is_hook(hook):
-            self._hooks.append(hook)
+            hooks.append(hook)
         return name, data if self._kinds.of(data) >= TENSOR else None, None, self._packer(hook)
 
     def _packer(self, hook: Any) -> str:
@@ -324,12 +327,12 @@ class NodeReader:
             return _qualified(hook.__module__, hook.__qualname__) or "?"
         return labels.type_name(type(hook)) or "?"
 
-    def _saved_by_python(self, node: Any, versions: bool, now: Stillness) -> Iterator[Saved]:
+    def _saved_by_python(self, node: Any, versions: bool, now: Stillness, hooks: List[Any]) -> Iterator[Saved]:
         """Yield what a custom Function (or a compiled one) saved, properly or as an attribute of its context."""
         members = vars(self._function) if self._function is not None else {}
         raws = members.get("_raw_saved_tensors")
         parts = [] if raws is None else self._parts(raws.__get__, node, now)
-        found = [self._one("saved_tensors[%d]" % at, one) for at, one in enumerate(parts)]
+        found = [self._one("saved_tensors[%d]" % at, one, hooks) for at, one in enumerate(parts)]
         if versions and found and not any(one[3] for one in found):
             found = self._all_versions(members.get("saved_tensors"), node, found, now)
         yield from found

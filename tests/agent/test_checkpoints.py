@@ -12,8 +12,9 @@ import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
 
+from tensortui.agent.census import Context
 from tensortui.agent.checkpoints import Checkpoints
-from tensortui.agent.graph import NO_CHECKPOINT
+from tensortui.agent.graph import NO_CHECKPOINT, Walker
 from tensortui.analysis.accounting import Accounts
 from tensortui.analysis.graph import Keeping, Reach, Saves
 from tensortui.analysis.graph.completing import complete
@@ -132,3 +133,21 @@ def test_a_hook_that_only_looks_like_one_is_told_as_unread() -> None:
     assert reader.is_hook(unpack)
     assert list(reader.kept([unpack], list)) == []
     assert reader.unread is True
+
+
+def test_what_reads_nodes_holds_no_checkpoint_between_them(agent: Any) -> None:
+    loss, inputs = layered(2)
+    one = agent()
+    names = []
+
+    def visit(walker: Walker, node: Any, _: list[Any]) -> None:
+        if walker.reader.name(node) == "GeluBackward0":
+            names.extend(name for name, *_ in walker.saved(node, False))
+
+    walker = Walker(Context(torch, one.census, []), torch._C.TensorBase, 100)
+    one.run(walker.walk([one.census.track(loss)], visit))
+    assert names.count("checkpoint[0]") == 2
+    del loss
+    gc.collect()
+    assert [ref() for ref in inputs] == [None] * 2
+    assert walker.reader.can_read_saved  # it lives on
