@@ -181,8 +181,9 @@ class Behind:
             tracked = self._context.census.by_id.get(self._began[place]) if number in reached else None
             if tracked is not None and tracked.pyid != self._tensor:
                 found.append((not tracked.names or tracked.saved, self._last[number] > 0, tracked.id))
-        some = sorted(set(found))[:MOST_TENSORS]
-        return [self._context.census.by_id[number] for _, _, number in some]
+        # Some may have been freed between two pieces.
+        there = (self._context.census.by_id.get(number) for _, _, number in sorted(set(found)))
+        return list(islice((one for one in there if one is not None), MOST_TENSORS))
 
     def _ways(self, tensors: List[Tracked], heap: Heap, make: Make, rounds: int) -> Generator[Any, None, List[Chain]]:
         """Return the chains that lead to some tensors, from variables where there are such."""
@@ -190,10 +191,11 @@ class Behind:
         if fresh:
             search = make()
             targets = yield from search.run(fresh, heap, roots=True)
-            ids = {one.pyid: one.id for one in fresh}
+            ids = {one.pyid: one.id for one in fresh if one.ref() is not None}  # what died may have left its address
             self._known.update((one.id, ([], [])) for one in fresh)
             for target in targets:
-                self._known[ids[target.address]] = paths_of(search, target)
+                if target.address in ids:
+                    self._known[ids[target.address]] = paths_of(search, target)
                 yield
         ways: List[Chain] = []
         for one in tensors:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from array import array
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tensortui.agent.behind import Behind
 from tensortui.analysis.holders import expression, meaning
 from tensortui.model import HolderStep
 
@@ -165,3 +168,22 @@ def test_what_could_not_be_followed_in_time_is_said(asked: Asked) -> None:
     assert chains[0][0].label == "no variable was found that holds this graph"
     assert reasons == ["what holds the graph: it is read up to 1 nodes, and is larger"]
     assert "so does del of the loss" in meaning(chains[0]).cure
+
+
+def test_a_tensor_that_is_freed_between_two_pieces_is_passed_over() -> None:
+    count = 1200
+    behind: Any = object.__new__(Behind)
+    behind._last = array("q", [0, 0])
+    behind._from = behind._before = array("q", [0])
+    behind._began_at, behind._began = array("q", [1] * count), array("q", range(count))
+    behind._tensor = -1
+    known = {number: SimpleNamespace(names="x", saved=False, pyid=number, id=number) for number in range(count)}
+    behind._context = SimpleNamespace(census=SimpleNamespace(by_id=known))
+    work = behind._leading_to(1)
+    for _ in range(3):
+        next(work)
+    del known[2]
+    with pytest.raises(StopIteration) as end:
+        while True:
+            next(work)
+    assert [one.id for one in end.value.value] == [0, 1, 3, 4, 5, 6]
