@@ -36,7 +36,7 @@ class Checkpoints:
 
     def is_hook(self, hook: Any) -> bool:
         """Whether a function unpacks what a checkpoint did not save."""
-        if type(hook) is not FunctionType or hook.__module__ != MODULE:
+        if type(hook) is not FunctionType or not _is_torchs(hook):
             return False
         return type(hook.__qualname__) is str and not hook.__qualname__.startswith(RERUN)
 
@@ -77,7 +77,7 @@ class Checkpoints:
                 else:
                     yield from self._within("[%d]" % place, one)
             again = space.get("recompute_fn")
-            if type(again) is FunctionType and again.__module__ == MODULE:
+            if type(again) is FunctionType and _is_torchs(again):
                 yield from self._within("", _cell(again, "kwargs"))
         elif saver is not None and self._raws is not None and self._kinds.of(saver) >= TENSOR:
             node = self._grad_fn(saver)
@@ -98,6 +98,11 @@ class Checkpoints:
 
     def _tensor(self, thing: Any) -> Any:
         return thing if self._kinds.of(thing) >= TENSOR else None
+
+
+def _is_torchs(function: Any) -> bool:
+    """Whether a function says that it is of torch's module; a program may give it anything for a name."""
+    return type(function.__module__) is str and function.__module__ == MODULE
 
 
 def _cell(function: Any, name: str) -> Any:

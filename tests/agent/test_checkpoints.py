@@ -151,3 +151,26 @@ def test_what_reads_nodes_holds_no_checkpoint_between_them(agent: Any) -> None:
     gc.collect()
     assert [ref() for ref in inputs] == [None] * 2
     assert walker.reader.can_read_saved  # it lives on
+
+
+def test_the_name_of_a_functions_module_may_be_anything() -> None:
+    asked = []
+
+    class Name:
+        def __eq__(self, other: object) -> bool:
+            asked.append(other)
+            return True
+
+        def __ne__(self, other: object) -> bool:
+            asked.append(other)
+            return False
+
+        __hash__ = None  # type: ignore[assignment]
+
+    def unpack(packed: Any) -> Any:
+        return packed
+
+    unpack.__module__ = Name()  # type: ignore[assignment]
+    reader = Checkpoints(SimpleNamespace(), torch._C.TensorBase, None, None)  # type: ignore[arg-type]
+    assert not reader.is_hook(unpack)
+    assert asked == []
