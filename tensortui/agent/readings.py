@@ -42,6 +42,7 @@ class Readings:
         self._ours = calibrate_references()
         self._rotation: List[int] = []
         self._again: Dict[int, Tracked] = {}  # by number: a base may be named again by each of its views
+        census.memory["again"] = self.again
         self._unpack = struct.Struct("%dq" % len(TENSOR_COLUMNS)).unpack
         self._look_up()
 

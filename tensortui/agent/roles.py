@@ -213,6 +213,7 @@ class Gradients:
             memory["gradients"] = GradientPointers(context.torch)
         self._pointers: GradientPointers = memory["gradients"]
         self._unwrapped: Unwrapped = memory["unwrapped"]
+        self._again: Callable[[Any], None] = memory["again"]  # has a tensor read
         self._ownership: Ownership = memory["ownership"]
         self._rest = RestReader(context.torch, base, Backward(sys.modules))
         self._recent = False
@@ -266,8 +267,11 @@ class Gradients:
             held = self._context.census.at(place) if place else None
             if held is not None and (held.row is not None or not marked):
                 self._note(leaf, held)
-                continue
-            if held is not None:
+                if held.row is None:  # it could not be read as long as C++ kept it alive
+                    self._again(held)
+                if held.row is not None or not self._unwrapped.is_shown(leaf, inner):
+                    continue
+            elif held is not None:
                 held.found = GRADIENT  # that cannot be read: see owned.py
             if place is None or marked or self._unwrapped.is_shown(leaf, inner):  # its Python object may not be known
                 places.append((leaf, own, inner))

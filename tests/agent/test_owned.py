@@ -90,7 +90,7 @@ def test_a_gradient_that_is_kept_so_is_told_from_memory(
     all_of = GradientPointers.all_of
 
     def marked(self: Any, objects: list[int]) -> list[Any]:
-        return [(*found[:3], bool(found[2])) for found in all_of(self, objects)]
+        return [(*found[:3], bool(found[2] and turned)) for found in all_of(self, objects)]
 
     monkeypatch.setattr(GradientPointers, "all_of", marked)
     finish(sampler.start())
@@ -103,3 +103,12 @@ def test_a_gradient_that_is_kept_so_is_told_from_memory(
     tracked = sampler.census.find(gradient)
     assert tracked is not None
     assert tracked.row is None
+    turned.clear()  # the program has asked for it
+    finish(sampler.run_direct())
+    assert len(sampler.readings.unwrapped.by_leaf) == 1
+    finish(sampler.readings.read_fresh())
+    assert tracked.row is not None
+    finish(sampler.run_direct())
+    assert not sampler.readings.unwrapped.by_leaf
+    assert tracked.row is not None
+    assert (tracked.names, CATEGORIES[tracked.found]) == ("program.weight.grad", "gradient")
