@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 from tensortui.agent import containers, labels
 from tensortui.agent.census import MAX_NAMES, SEPARATOR, Census, Tracked, Work
 from tensortui.agent.containers import DEQUE, DICT, FUNCTION, LIST, MODULE, OBJECT, TENSOR, TUPLE, WRAPPER, Entry, Kinds
-from tensortui.agent.guard import Alone, DisturbedError
+from tensortui.agent.guard import Alone
 from tensortui.agent.rows import IS_LEAF, cell
 from tensortui.wire.messages import INPUT, OTHER
 
@@ -129,7 +129,7 @@ class Revisit:
                         until = now if visit.nested else min(until, visit.looked + STIRRED)
                     try:
                         looked = _look(visit, census, kinds, named, now, now < until)
-                    except (DisturbedError, RuntimeError, LookupError, StopIteration):  # the frame went on, it changed
+                    except Exception:  # the frame went on, it was changed, or is something very odd
                         looked = 1
                     if looked is not None:
                         self._visits[key] = visit

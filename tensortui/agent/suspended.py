@@ -8,60 +8,62 @@ tasks in C: none are found there.
 import sys
 import types
 import weakref
-from itertools import islice
-from typing import Any, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Iterator, List, Optional, Tuple
 
 from tensortui.agent.containers import instance_dict, module_dict, type_dict
 
-MOST_TASKS = 500  # that are looked at
-MOST_FRAMES = 32  # of all of them together
+MOST_TASKS = 100  # that are looked at
+MOST_LOOKED, MOST_FRAMES = 200, 64  # of all of them together: frames, and those whose variables are named
 MOST_AWAITED = 16  # coroutines that wait for each other, in one task
 SETS = ("_scheduled_tasks", "_all_tasks")  # where asyncio keeps its tasks, in CPython 3.12, and before that
-TASK = 0  # stands where else a thread's identifier does: no thread has this one
 
 _Frame = types.FrameType
+Waiting = Tuple[str, Any, _Frame]  # the name of a task, a weak reference to it, and a frame
 
 
-def frames() -> Tuple[List[Tuple[str, List[_Frame]]], bool]:
-    """Return the frames of the tasks that wait, by the names of these, the outermost first; and whether that is all."""
-    found: List[Tuple[str, List[_Frame]]] = []
-    left = MOST_FRAMES
-    tasks = list(islice(_tasks(), MOST_TASKS + 1))
-    for name, coroutine in tasks[:MOST_TASKS]:
-        stack = _stack(coroutine)
-        left -= len(stack)
-        if left < 0:
-            return found, False
-        found.append((name, stack))
-    return found, len(tasks) <= MOST_TASKS
+def frames(wanted: Callable[[types.CodeType], bool]) -> Optional[List[Waiting]]:
+    """Return the frames of the tasks that wait, the outermost of each first; None where there are too many."""
+    found: List[Waiting] = []
+    looked = 0
+    for place, task in enumerate(_tasks()):
+        stack = _stack(task)
+        looked += len(stack)
+        chosen = [frame for frame in stack if wanted(frame.f_code)]
+        if place >= MOST_TASKS or looked > MOST_LOOKED or len(found) + len(chosen) > MOST_FRAMES:
+            return None
+        if chosen:
+            called, ref = _asked("get_name", task), weakref.ref(task)
+            found += [(called if type(called) is str else "", ref, frame) for frame in chosen]
+    return found
 
 
-def find(address: int) -> Optional[_Frame]:
-    """Find such a frame again; None where it waits no more."""
-    for _, coroutine in islice(_tasks(), MOST_TASKS):
-        for frame in _stack(coroutine):
-            if id(frame) == address:
-                return frame
-    return None
+def find(ref: Any, address: int) -> Optional[_Frame]:
+    """Find such a frame again; None where its task waits in it no more."""
+    task = ref()
+    return next((frame for frame in _stack(task) if id(frame) == address), None) if task is not None else None
 
 
-def _tasks() -> Iterator[Tuple[str, Any]]:
-    """Yield the name and the coroutine of each task that asyncio itself has made in C."""
+def _kind() -> Any:
+    """Return the class of the tasks that asyncio itself makes in C, None where there is none."""
     kind = _of_module("_asyncio", "Task")
-    if type(kind) is not type:
-        return
-    get_coro, get_name = (type_dict(kind).get(name) for name in ("get_coro", "get_name"))
-    if type(get_coro) is not types.MethodDescriptorType or type(get_name) is not types.MethodDescriptorType:
-        return
-    for name in SETS:
+    methods = [type_dict(kind).get(name) for name in ("get_coro", "get_name")] if type(kind) is type else [None]
+    return kind if all(type(one) is types.MethodDescriptorType for one in methods) else None
+
+
+def _asked(method: str, task: Any) -> Any:
+    return type_dict(type(task))[method](task)
+
+
+def _tasks() -> Iterator[Any]:
+    """Yield each task that asyncio itself has made in C."""
+    kind = _kind()
+    for name in SETS if kind is not None else ():
         bag = _of_module("asyncio.tasks", name)
         refs = (instance_dict(bag) or {}).get("data") if type(bag) is weakref.WeakSet else None
         for ref in set.__iter__(refs) if type(refs) is set else ():
             task = ref() if type(ref) is weakref.ReferenceType else None
             if type(task) is kind:
-                coroutine, called = get_coro(task), get_name(task)
-                if type(coroutine) is types.CoroutineType:
-                    yield called if type(called) is str else "", coroutine
+                yield task
 
 
 def _of_module(module: str, name: str) -> Any:
@@ -69,8 +71,9 @@ def _of_module(module: str, name: str) -> Any:
     return module_dict(found).get(name) if type(found) is types.ModuleType else None
 
 
-def _stack(coroutine: Any) -> List[_Frame]:
-    """Return the frames of a coroutine and of those that it waits for; [] of one that runs: a thread's stack has it."""
+def _stack(task: Any) -> List[_Frame]:
+    """Return the frames of a task's coroutine and of those that it waits for; [] of one that runs: a thread has it."""
+    coroutine = _asked("get_coro", task)
     stack: List[_Frame] = []
     while type(coroutine) is types.CoroutineType and len(stack) < MOST_AWAITED:
         frame = coroutine.cr_frame

@@ -17,7 +17,10 @@ from tensortui.agent.walk import DEPTH, Root, Walk
 MAX_FRAMES, LEAST_FRAMES = 200, 8  # frames whose variables are named in one pass, of all threads and of each
 TOO_MANY = "names of local variables: of some stacks only the outermost and the innermost functions are looked at"
 TOO_DEEP = "names of local variables: some stacks are too deep to be gone through without a stall"
-TASKS = "names of local variables: there are more asyncio tasks than are looked at"
+TASKS = "names of local variables: those of asyncio tasks are not looked at, for there are too many"
+
+# The thread's identifier, or a weak reference to the task; address, name suffix, and what the thread or task is called.
+Place = Tuple[Any, int, str, str]
 
 _T = TypeVar("_T")
 _locals: Optional[Locals] = None
@@ -56,21 +59,21 @@ class Frames:
             found = self._list(library)
         yield
         for modules in (True, False) if depth else (False,):
-            for thread, at, suffix, called in found:
-                root = Root(functools.partial(self._variables, thread, at, suffix, modules), "", suffix, depth)
+            for where, at, suffix, called in found:
+                root = Root(functools.partial(self._variables, where, at, suffix, modules), "", suffix, depth)
                 root.local = not library
                 root.hides = not library
                 root.spare = library
                 if not library:
-                    root.where = thread, at, labels.without_line(suffix)
-                    root.again = functools.partial(_local_again, thread, at, suffix, called)
+                    root.where = where if type(where) is int else id(where), at, labels.without_line(suffix)
+                    root.again = functools.partial(_local_again, where, at, suffix, called)
                 yield from self._walk.below(root)
         self.whole = self.whole and not self._walk.partial
 
-    def _list(self, library: bool) -> List[Tuple[int, int, str, str]]:
-        """Return thread, address, name suffix and thread or task of the frames, the outermost of each first."""
+    def _list(self, library: bool) -> List[Place]:
+        """Return where the frames are, the outermost of each thread or task first."""
         names = thread_names()
-        found: List[Tuple[int, int, str, str]] = []
+        found: List[Place] = []
         left = MOST_FRAMES
         stacks = list(Stillness().frames.items())
         most = max(MAX_FRAMES // max(len(stacks), 1), LEAST_FRAMES)
@@ -87,13 +90,11 @@ class Frames:
             for at in chosen:
                 called = names.get(thread, "")
                 found.append((thread, id(at), frame_suffix(at.f_code, at.f_lineno, called), called))
-        waiting, whole = suspended.frames()
-        if not whole:
-            self._say(TASKS)
-        for called, stack in waiting:
-            for at in stack:
-                if self._wanted(at.f_code, library):
-                    found.append((suspended.TASK, id(at), frame_suffix(at.f_code, at.f_lineno, called), called))
+        waiting = suspended.frames(functools.partial(self._wanted, library=library))
+        if waiting is None and TASKS not in self._reasons:
+            self._reasons.append(TASKS)  # what threads hold is named all the same
+        for called, task, at in waiting or ():
+            found.append((task, id(at), frame_suffix(at.f_code, at.f_lineno, called), called))
         return found
 
     def _say(self, reason: str) -> None:
@@ -105,9 +106,9 @@ class Frames:
     def _wanted(code: CodeType, library: bool) -> bool:
         return code.co_name != "<module>" and _is_library(code.co_filename) == library
 
-    def _variables(self, thread: int, at: int, suffix: str, modules: bool, start: int) -> Optional[Entries]:
+    def _variables(self, where: Any, at: int, suffix: str, modules: bool, start: int) -> Optional[Entries]:
         now = Stillness()
-        frame = self.find(now, thread, at, suffix)
+        frame = self.find(now, where, at, suffix)
         if frame is None:
             return None
         entries = [(VARIABLE, name, value) for name, value in self._locals.of(frame, now)]
@@ -116,16 +117,16 @@ class Frames:
         return iter(chosen(entries, values, self._kinds)[start:])
 
     @staticmethod
-    def find(now: Stillness, thread: int, at: int, suffix: str) -> Any:
+    def find(now: Stillness, where: Any, at: int, suffix: str) -> Any:
         """Find the frame again, from the innermost on; None when it, or its function, does not run there by now."""
-        frame = suspended.find(at) if thread == suspended.TASK else find_frame(now.frames.get(thread), at)
+        frame = find_frame(now.frames.get(where), at) if type(where) is int else suspended.find(where, at)
         return frame if frame is not None and _where(frame.f_code) in suffix else None
 
 
-def _local_again(thread: int, at: int, suffix: str, called: str, way: Way, kinds: Kinds) -> Opened:
+def _local_again(where: Any, at: int, suffix: str, called: str, way: Way, kinds: Kinds) -> Opened:
     """Return what a way leads to from the local variables of a frame. It outlives the pass, and so knows none of it."""
     now = Stillness()
-    frame = Frames.find(now, thread, at, suffix)
+    frame = Frames.find(now, where, at, suffix)
     if frame is None or not way:
         return None
     thing = next((value for name, value in frame_locals().of(frame, now) if name == way[0][1]), None)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from typing import Any
 
 import pytest
 
 from tensortui.agent import suspended
+from tensortui.agent.variables import TASKS
 
 SERVER = """
 import asyncio, sys, threading, torch
@@ -76,7 +78,62 @@ def test_variables_of_tasks_that_wait_are_named(program: Any, connect: Any) -> N
     assert not [name for name in names() if name.endswith(" [client:3]")]
 
 
+MANY = """
+import asyncio, sys, threading, torch
+order = threading.Event()
+def work():
+    mine = torch.zeros(6)
+    while not order.wait(0.002): mine = torch.zeros(6)
+threading.Thread(target=work, daemon=True).start()
+async def wait(size):
+    held = torch.zeros(size)
+    await asyncio.Event().wait()
+async def main():
+    tasks = [asyncio.create_task(wait(at + 1)) for at in range(90)]
+    await asyncio.sleep(0)
+    print("READY", flush=True)
+    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
+START_AGENT
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="CPython 3.14 keeps its tasks in C")
+def test_very_many_tasks_take_nothing_from_what_threads_hold(program: Any, connect: Any) -> None:
+    _, path = program(MANY)
+    client = connect(path)
+    client.refresh()
+    client.send({"t": "subscribe", "interval": 0.1})
+    for _ in range(5):
+        header = client.until("sample")
+        names = [name for row in client.tables["tensors"].values() for name in row["names"]]
+        assert len([name for name in names if name.startswith("mine @ work() ")]) == 1
+        assert not [name for name in names if name.startswith("held @ ")]
+    assert TASKS in header["coverage"]["reasons"]
+
+
+def test_another_task_with_a_frame_at_the_same_address_is_not_taken_for_it() -> None:
+    async def held() -> None:
+        await asyncio.Event().wait()
+
+    async def main() -> None:
+        first, second = (asyncio.create_task(held(), name=name) for name in ("first", "second"))
+        await asyncio.sleep(0)
+        found = suspended.frames(lambda code: code.co_name == "held")
+        assert found is not None
+        places = {name: (ref, id(frame)) for name, ref, frame in found}
+        assert set(places) == {"first", "second"}
+        (one, at), (_, other) = places["first"], places["second"]
+        assert suspended.find(one, at) is not None
+        assert suspended.find(one, other) is None
+        first.cancel()
+        second.cancel()
+        await asyncio.gather(first, second, return_exceptions=True)
+        assert suspended.find(one, at) is None
+
+    asyncio.run(main())
+
+
 def test_where_asyncio_was_not_imported_there_is_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(suspended.sys, "modules", {})
-    assert suspended.frames() == ([], True)
-    assert suspended.find(1) is None
+    assert suspended.frames(lambda code: True) == []
