@@ -54,8 +54,7 @@ def run():
     names = globals()
     try:
         import __future__, typing  # not in a piece: it may read files
-        text, modules, payload = unpack(loader), unpack(names.pop("modules")), unpack(names.pop("payload"))
-        given = load(names, text, modules, payload)
+        given = load(names, *[unpack(names.pop(each)) for each in ("loader", "modules", "payload")])
         begin(*given)
     except BaseException:
         pass

@@ -150,6 +150,24 @@ def test_nothing_is_kept_when_the_agent_has_ended():
     assert not modules._loaded and not modules._sources
 
 
+def test_the_text_is_not_kept_while_the_agent_runs(python):
+    entry = """\
+import os, sys
+
+def start(options):
+    frame, kept = sys._getframe(), []
+    while frame is not None:
+        for space in (frame.f_locals, frame.f_globals):
+            for value in list(space.values()):
+                kept += [len(one) for one in ([value] if type(value) in (str, bytes) else ())]
+        frame = frame.f_back
+    os.write(1, b"%d" % max(kept))
+    os._exit(0)
+"""
+    sources = {bootstrap.ENTRY: entry, "tensortui.agent.other": "NUMBER = 1\n" * 5_000}
+    assert int(run(python, bootstrap.bootstrap_source(sources=sources))) < 2_000
+
+
 def test_an_interrupted_program_still_dies_of_its_signal():
     """`exec` of a string makes CPython forget that the program ends by Ctrl-C, from whatever thread it is called."""
     program = (
