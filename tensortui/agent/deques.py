@@ -15,7 +15,7 @@ FIRST = 3 * WORD  # where a deque has its first block
 MOST_BLOCKS = 200_000  # of all deques together
 AT_ONCE = 20  # blocks between two pieces
 
-Found = Tuple[int, int, Spot]  # the deque, what it holds, where
+Found = Tuple[int, int, "Spot"]  # the deque, what it holds, where. As text: typing keeps what it is given
 
 
 def search_deques(heap: Heap, objects: Objects, wanted: Set[int], found: List[Found]) -> Work:
