@@ -22,10 +22,6 @@ LATER = 0.004  # what work yields when it can do nothing more for so many second
 APART = "apart"  # what work yields before a step that gives up the lock, as reading a file does
 REST = 0.02  # seconds
 TRIFLE = 3e-4  # seconds of processor time that do not count
-HUM = (
-    0.02  # of the time since then, up to `REST`, does not count either: a library's threads may wake a hundred times a
-)
-# second to see whether they are needed (each of gloo's takes 0.2 %).
 HALF_MICROSECOND = 5e-7  # the interval is kept in whole microseconds and cut down when it is set
 
 
@@ -120,7 +116,7 @@ class Quiet:
         """Note how much the target has done since the last look."""
         partner = COMPANY.partner().cpu
         now, cpu = time.perf_counter(), time.process_time() - time.thread_time() - partner
-        if cpu - self._cpu > TRIFLE + HUM * min(now - self._at, REST):
+        if cpu - self._cpu > TRIFLE:
             self._at, self._cpu = now, cpu
 
     def lasted(self) -> bool:

@@ -97,43 +97,6 @@ def test_something_is_done_in_each_piece_however_short_the_interval(settings):
             assert inner.over()
 
 
-RESTING = """
-import queue, sys, threading, time
-
-from tensortui.agent.guard import Quiet
-
-orders, done = queue.SimpleQueue(), queue.SimpleQueue()
-
-
-def work():
-    for seconds in iter(orders.get, None):
-        end = time.thread_time() + seconds
-        while time.thread_time() < end:
-            pass
-        done.put(None)
-
-
-thread = threading.Thread(target=work)
-thread.start()
-quiet = Quiet()
-for used in (0.0, 0.0004, 0.005):
-    quiet.look()
-    time.sleep(0.03)
-    quiet.look()
-    orders.put(used)
-    done.get()
-    time.sleep(0.05)
-    print(quiet.lasted(), end=" ")
-orders.put(None)
-thread.join()
-"""
-
-
-def test_threads_that_wake_to_see_if_they_are_needed_leave_the_program_at_rest():
-    done = subprocess.run([sys.executable, "-c", RESTING], check=False, capture_output=True, text=True, timeout=60)
-    assert (done.stdout, done.stderr) == ("True True False ", "")
-
-
 def test_a_backward_in_another_thread_is_seen():
     backward = Backward(sys.modules)
     assert backward.known
