@@ -8,13 +8,14 @@ are told apart by their flags and their method resolution order, by identity: `i
 import collections
 import functools
 import gc
+import sys
 import types
 import weakref
 from itertools import chain, islice, repeat
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from tensortui.agent import labels
-from tensortui.agent.inline import LAYOUT, is_bare
+from tensortui.agent.inline import LAYOUT, MOST_KEYS, is_bare
 from tensortui.agent.opened import Opened, asking_costs
 
 HEAD, TAIL = 16_000, 4_000  # entries that are looked at, from either end of one container
@@ -45,6 +46,8 @@ _EXACT = (
 _FROM_BASE = ((collections.deque, DEQUE), (set, SET), (frozenset, SET), (types.SimpleNamespace, OBJECT))
 # These begin at a position by themselves, faster than entry by entry.
 _SKIPPING = (DICT, LIST, TUPLE, DEQUE, OBJECT, MODULE)
+# An attribute dictionary made while only atoms are in it stays unknown to the collector, whatever it gets later.
+STALE = sys.version_info >= (3, 13)
 _MADE_BY_C = (types.GetSetDescriptorType, types.MemberDescriptorType)
 # What torch.nn.Module keeps in every module beside its tensors.
 _MODULE_OWN = frozenset((
@@ -145,7 +148,14 @@ class Kinds:
         if kind in (LIST, TUPLE) and gc.is_tracked(thing):
             base: Any = list if kind == LIST else tuple
             return base.__len__(thing) > SHORT or not self.all_leaves(base.__iter__(thing))
-        return kind >= OBJECT or gc.is_tracked(thing)
+        return kind >= OBJECT or not self.only_atoms(thing, kind)
+
+    def only_atoms(self, thing: Any, kind: int) -> bool:
+        """Whether the interpreter itself says that only atoms are in a container."""
+        if gc.is_tracked(thing):
+            return False
+        may_be_stale = STALE and kind == DICT and dict.__len__(thing) <= MOST_KEYS
+        return not may_be_stale or self.all_leaves(iter(dict.values(thing)))
 
 
 def children(thing: Any, kind: int, kinds: Kinds, start: int = 0) -> Optional[Entries]:
@@ -167,8 +177,8 @@ def _children(thing: Any, kind: int, kinds: Kinds, start: int) -> Optional[Entri
         return None
     if kind == OBJECT:
         return _attributes(thing, kinds, start)
-    if not gc.is_tracked(thing):
-        return None  # the interpreter itself says that only atoms are in it
+    if kinds.only_atoms(thing, kind):
+        return None
     if kind == DICT:
         if dict.__len__(thing) > HEAD + TAIL and not kinds.all_leaves(islice(dict.values(thing), FIRST)):
             kinds.abridged = True
@@ -272,7 +282,7 @@ def _attributes(thing: Any, kinds: Kinds, start: int) -> Optional[Entries]:
     elif not kinds.may_open(thing):
         return iter(slots(thing)[start:])
     space = instance_dict(thing)
-    size = dict.__len__(space) if space is not None and gc.is_tracked(space) else 0
+    size = dict.__len__(space) if space is not None else 0
     if space is not None and size > MANY:
         kinds.abridged = kinds.abridged or size > HEAD + TAIL
         return chain(items(space, ATTRIBUTE, start), slots(thing)[max(start - min(size, HEAD + TAIL), 0) :])
@@ -325,8 +335,8 @@ def module_entries(thing: Any, start: int, kinds: Kinds) -> Optional[Entries]:
         kinds.abridged = kinds.abridged or dict.__len__(space) > HEAD + TAIL
         parts.append(map(_of_program, items(space, ATTRIBUTE, start)))
     else:
-        own = [one for one in items(space, ATTRIBUTE) if gc.is_tracked(one[2]) and one[1] not in _MODULE_OWN]
-        parts.append(own[start:])
+        own = [one for one in items(space, ATTRIBUTE) if gc.is_tracked(one[2]) or (STALE and kinds.leads_on(one[2]))]
+        parts.append([one for one in own if one[1] not in _MODULE_OWN][start:])
     return chain.from_iterable(parts)
 
 
