@@ -150,6 +150,29 @@ def test_nothing_is_kept_when_the_agent_has_ended():
     assert not modules._loaded and not modules._sources
 
 
+def test_none_of_its_classes_outlives_the_agent():
+    """`typing` keeps for as long as the process lives what an alias is made of."""
+    program = """
+import gc, sys, weakref
+import torch
+from tensortui.attach import bootstrap, loader
+sources = bootstrap.agent_sources()
+modules = loader.Modules(sources)
+names = list(sources)
+for name in names:
+    modules.load(name)
+spaces = [vars(modules.load(name)) for name in names]
+found = {one for space in spaces for one in space.values() if isinstance(one, type)}
+found = {f"{one.__module__}.{one.__name__}": weakref.ref(one) for one in found if one.__module__ in names}
+del spaces
+modules.forget()
+gc.collect()
+print(len(found) > 50, sorted(name for name, ref in found.items() if ref() is not None))
+"""
+    said = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=60)
+    assert said.stdout == "True []\n"
+
+
 def test_the_text_is_not_kept_while_the_agent_runs(python):
     entry = """\
 import os, sys
