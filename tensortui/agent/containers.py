@@ -273,12 +273,15 @@ def instance_dict(thing: Any) -> Optional[Dict[str, Any]]:
 
 def _attributes(thing: Any, kinds: Kinds, start: int) -> Optional[Entries]:
     kind = type(thing)
+    held: List[Any] = []
     if is_bare(kind):  # else what it refers to may be without end: an object made by C tells of all that is in it
         held = [one for one in gc.get_referents(thing) if one is not kind]
         if not any(map(kinds.leads_on, held)):
             return None
         if not kinds.may_open(thing):
             return zip(repeat(UNNAMED), repeat(None), islice(held, start, None))
+        if not LAYOUT.usable or LAYOUT.has_dictionary(thing):
+            held = []
     elif not kinds.may_open(thing):
         return iter(slots(thing)[start:])
     space = instance_dict(thing)
@@ -287,9 +290,12 @@ def _attributes(thing: Any, kinds: Kinds, start: int) -> Optional[Entries]:
         kinds.abridged = kinds.abridged or size > HEAD + TAIL
         return chain(items(space, ATTRIBUTE, start), slots(thing)[max(start - min(size, HEAD + TAIL), 0) :])
     entries = [*items(space, ATTRIBUTE), *slots(thing)] if space is not None and size else slots(thing)
+    entries.sort(key=_is_private)  # what several ways lead to is called by the public one
+    if held:  # an attribute that hides a descriptor is not asked for by its name: see inline.py
+        shown = {id(value) for _, _, value in entries}
+        entries += [(UNNAMED, None, value) for value in held if value is not None and id(value) not in shown]
     if not start and not any(kinds.leads_on(value) for _, _, value in entries):
         return None
-    entries.sort(key=_is_private)  # what several ways lead to is called by the public one
     return iter(entries[start:])
 
 
