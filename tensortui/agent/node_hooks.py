@@ -15,6 +15,8 @@ from tensortui.agent.memory import WORD, Memory, is_pointer
 
 SOUGHT = 48  # words of a node in which its hooks are looked for
 FIRST = 3  # word: before it is what every node begins with
+BACK = 80  # words of a C++ node in which its Python object is looked for,
+NUMBER = slice(1, 5)  # and those in which its sequence number is
 MOST = 256  # hooks of one kind on one node: more are not believed
 _DICTIONARIES = (id(dict), id(OrderedDict))
 
@@ -25,6 +27,22 @@ class Vector(NamedTuple):
     place: int
     table: int
     hooks: int
+
+
+def address_of(memory: Memory, node: Any) -> Optional[int]:
+    """Return the address of the C++ node; None where that is not certain.
+
+    What a Function of Python made points to its own in one of its last words, and that one points back.
+    """
+    at = nodes.pointer(node)
+    number = nodes.sequence(node) if at is None else 0
+    if at is not None or number >> 63:
+        return at
+    for word in reversed(memory.words(id(node), type(node).__basicsize__ // WORD)):
+        there = memory.words_up_to(word, BACK) if is_pointer(word) else []
+        if id(node) in there and number in there[NUMBER]:
+            return word
+    return None
 
 
 class NodeHooks:
@@ -51,7 +69,7 @@ class NodeHooks:
 
     def count(self, node: Any) -> Tuple[int, int]:
         """Return how many hooks the program registered on `node` and its outputs, and how many of these retain_grad."""
-        at = nodes.pointer(node)
+        at = address_of(self._memory, node)
         words = self._memory.words_up_to(at, self._size) if at is not None else []
         if len(words) < self._size:
             return 0, 0

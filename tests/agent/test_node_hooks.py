@@ -99,7 +99,6 @@ def test_the_graph_tells_of_them_and_of_those_on_leaves_once(agent: Any, hooks: 
     on_tensor(last)
     before_node(last)
     last.retain_grad()
-    assert hooks.count(middle.grad_fn) == (0, 0)  # written in Python: it is laid out in another way
     body = agent().graph([last])
     parts = GraphParts()
     parts.add({"roots": body["roots"], "nodes": body["nodes"], "cut": body["cut"]})
@@ -107,3 +106,17 @@ def test_the_graph_tells_of_them_and_of_those_on_leaves_once(agent: Any, hooks: 
     assert told["ExpBackward0"] == (2, 1)
     assert told["AccumulateGrad"] == (1, 0)
     assert told["AddBackward0"] == told["MulBackward0"] == told["CustomBackward"] == (0, 0)
+
+
+def test_those_on_what_a_function_of_python_made_are_counted_too(agent: Any, hooks: NodeHooks) -> None:
+    made = Custom.apply(torch.ones(3, requires_grad=True) * 2)
+    other = Custom.apply(made)
+    assert hooks.count(made.grad_fn) == (0, 0)
+    on_tensor(made)
+    before_node(made)
+    made.grad_fn.register_hook(lambda *_: None)
+    made.retain_grad()
+    assert hooks.count(made.grad_fn) == (3, 1)
+    assert hooks.count(other.grad_fn) == (0, 0)
+    told = [(node[1], node[5].get("hooks"), node[5].get("retained")) for node in agent().graph([other])["nodes"]]
+    assert told[:2] == [("CustomBackward", None, None), ("CustomBackward", 3, 1)]
