@@ -7,13 +7,13 @@ these are searched for in turn. What a graph holds may hold another graph: a che
 
 from array import array
 from itertools import islice
-from typing import Any, Callable, Dict, Generator, List, Tuple
+from typing import Any, Callable, Dict, Generator, List, Tuple, TypeVar
 
 from tensortui.agent import containers, nodes
 from tensortui.agent.census import Context, Tracked, Work
 from tensortui.agent.chains import UNKNOWN, Chain, Path, Step, paths_of, steps_of
 from tensortui.agent.checkpoints import NAME
-from tensortui.agent.graph import BUSY, LET_GO, MAX_NODES, NO_SAVED, TOO_DEEP, Walker, with_graph
+from tensortui.agent.graph import BUSY, LET_GO, MAX_NODES, NO_CHECKPOINT, NO_SAVED, TOO_DEEP, Walker, with_graph
 from tensortui.agent.heap import Heap
 from tensortui.agent.holders import Search
 from tensortui.agent.hook_objects import hooks_at
@@ -27,11 +27,13 @@ MOST_TENSORS = 6  # that one part of the graph is said to hang on
 ROUNDS = 3  # graphs that hold one another
 REAL = ("global", "local", "class")  # with which a chain begins that was followed to its end
 MORE = "what holds the graph: it is read up to %d nodes, and is larger"
+FIRST = "what holds the graph: of what leads to one part of it, only the first few were followed"
 CHECKPOINT = NAME + "["
 SAVED_PROPERLY = "saved_tensors["
 
 
-Make = Callable[[], Search]
+T = TypeVar("T")
+Make = Callable[[], "Search"]  # as text: typing keeps what it is given
 Ways = Generator[Any, None, Dict[int, List[Chain]]]
 
 
@@ -72,6 +74,7 @@ class Behind:
             (walker.dropped, LET_GO),
             (walker.deep, TOO_DEEP),
             (walker.cut, MORE % MAX_NODES),
+            (walker.reader.checkpoints.unread, NO_CHECKPOINT),
         )
         self.reasons += [] if walker.reader.can_read_saved else [NO_SAVED]
         self.reasons += [reason for true, reason in told if true]
@@ -153,11 +156,17 @@ class Behind:
         for place, one in enumerate(self._at):
             if one == at:
                 numbers = found.setdefault(steps[self._how[place]], [])
-                if len(numbers) < MOST_OF_ONE and self._by[place] not in numbers:
-                    numbers.append(self._by[place])
+                if self._by[place] not in numbers:
+                    numbers += self._first([self._by[place]], MOST_OF_ONE - len(numbers))
             if not place % FEW:
                 yield
-        return dict(islice(found.items(), MOST_STEPS))
+        return dict(self._first(list(found.items()), MOST_STEPS))
+
+    def _first(self, some: "List[T]", most: int) -> "List[T]":
+        """Return the first few, and note where there are more."""
+        if len(some) > most and FIRST not in self.reasons:
+            self.reasons.append(FIRST)
+        return some[:most]
 
     def _leading_to(self, node: int) -> Generator[Any, None, List[Tracked]]:
         """Return tensors behind which a node lies: those with a name first, then those that no other node leads to."""
@@ -183,7 +192,7 @@ class Behind:
                 found.append((not tracked.names or tracked.saved, self._last[number] > 0, tracked.id))
         # Some may have been freed between two pieces.
         there = (self._context.census.by_id.get(number) for _, _, number in sorted(set(found)))
-        return list(islice((one for one in there if one is not None), MOST_TENSORS))
+        return self._first(list(islice((one for one in there if one is not None), MOST_TENSORS + 1)), MOST_TENSORS)
 
     def _ways(self, tensors: List[Tracked], heap: Heap, make: Make, rounds: int) -> Generator[Any, None, List[Chain]]:
         """Return the chains that lead to some tensors, from variables where there are such."""
@@ -199,11 +208,14 @@ class Behind:
                 yield
         ways: List[Chain] = []
         for one in tensors:
-            ways += self._known[one.id][0][:MOST_OF_ONE]
-        if ways or rounds <= 1:
+            ways += self._first(self._known[one.id][0], MOST_OF_ONE)
+        if ways:
             return ways
+        if rounds <= 1:
+            self._first([path for one in tensors for path in self._known[one.id][1]], 0)
+            return []
         for one in tensors:
-            for path in self._known[one.id][1][:MOST_OF_ONE]:
+            for path in self._first(self._known[one.id][1], MOST_OF_ONE):
                 at = path[-1][0].address
                 further = yield from self.find([at], heap, make, rounds - 1)
                 ways += [[*way, *steps_of(path, "")] for way in further.get(at, ()) if way[0][0] in REAL]

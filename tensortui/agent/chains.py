@@ -7,8 +7,9 @@ from tensortui.agent import labels
 from tensortui.agent.census import SEPARATOR, Census, Tracked
 from tensortui.agent.holders import Node, Search
 from tensortui.agent.links import Link
+from tensortui.wire.messages import CHAINS_LIMIT
 
-MOST, LONGEST = 64, 48
+MOST, LONGEST = CHAINS_LIMIT, 48
 MOST_PATHS, MOST_WAYS = 2_000, 8  # that are looked at in all, and by which one object is come to
 GRADIENT = ".grad"
 UNREACHABLE = "nothing of the program leads there: the garbage collector frees it when it comes by"
@@ -17,7 +18,8 @@ NOT_PYTHON = "%d of its %d references were not found in Python objects: C++ code
 Step = Tuple[str, str]
 UNKNOWN: Step = ("unknown", "no variable was found that holds this graph")
 Chain = List[Step]
-Path = List[Tuple[Node, Link]]  # from the tensor up: each holder, and how it leads to the one before
+# From the tensor up: each holder, and how it leads to the one before. As text: typing keeps what it is given.
+Path = List[Tuple["Node", "Link"]]
 
 
 def chains_of(

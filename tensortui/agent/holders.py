@@ -24,7 +24,6 @@ LEVELS = 24
 AT_ONCE = 12  # nodes that one search through the memory is for
 MOST_NODES = 240
 MOST_HITS = 400  # places of one word that are looked at
-SECONDS = 20.0  # of processor time
 REFERENCES = (1 << 32) - 1  # of the first word of an object: 3.14 has flags above it
 ARRAYS = ("ndarray", "numpy.ndarray")
 CACHED = "functools._lru_list_elem"  # an entry of an lru_cache
@@ -63,13 +62,18 @@ class Node:
 class Search:
     """One search, from one tensor or a few. `cut` tells whether it was ended early."""
 
-    def __init__(self, memory: Memory, frames: Locals, opened: Opened, say: Callable[[str], None]) -> None:
-        """Prepare; nothing is searched yet. How far it is will be told to `say`."""
+    def __init__(
+        self, memory: Memory, frames: Locals, opened: Opened, say: Callable[[str], None], until: float
+    ) -> None:
+        """Prepare; nothing is searched yet. How far it is will be told to `say`.
+
+        No level is begun where the thread has used `until` seconds of processor time: several searches may share them.
+        """
         self._memory = memory
         self._objects = Objects(memory)
         self._links = Links(self._objects, opened, frames)
         self._running = Running(frames)
-        self._cpu = time.thread_time()
+        self._until = until
         self.locals_reason = self._running.reason
         self.nodes: Dict[int, Node] = {}
         self.cut = False
@@ -96,7 +100,7 @@ class Search:
                 level = [node for node in level if not node.over]
             if not level:
                 break
-            if time.thread_time() - self._cpu > SECONDS:
+            if time.thread_time() > self._until:
                 self.cut = True
                 break
             self._say("searching level %d, %d MiB" % (depth + 1, heap.size >> 20))

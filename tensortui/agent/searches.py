@@ -15,11 +15,12 @@ from tensortui.agent.rows import cell
 from tensortui.agent.sampler import Sampler
 from tensortui.agent.storages import ADDRESS, BYTES
 from tensortui.agent.variables import frame_locals
+from tensortui.wire.messages import CHAINS, CHAINS_LIMIT
 
 PROGRESS_EVERY = 0.5
 LARGE = 1 << 20  # bytes of tensors' contents that are not searched for pointers
 ROWS = 400  # that are looked at between two pieces of work
-DEFAULT_LIMIT = 8
+SECONDS = 20.0  # of processor time, for all that is searched to answer one request
 WITHOUT_NAME = ".grad of a tensor without a name"
 CUT = "the search was ended before everything was found: the program has very many references, or changes too quickly"
 
@@ -104,7 +105,7 @@ class Searches:
         self._said = ""
         yield APART
         from tensortui.agent.behind import Behind
-        from tensortui.agent.chains import UNKNOWN, answer, chains_of, missing, paths_of
+        from tensortui.agent.chains import answer, chains_of, missing, paths_of
         from tensortui.agent.heap import Heap
         from tensortui.agent.holders import Search
 
@@ -115,10 +116,11 @@ class Searches:
         heap = Heap(memory, large)
         yield from heap.survey()
 
+        until = time.thread_time() + SECONDS
         made: List[Search] = []
 
         def make() -> Search:
-            made.append(Search(memory, frame_locals(), memory_of(census).opened, self._say))
+            made.append(Search(memory, frame_locals(), memory_of(census).opened, self._say, until))
             return made[-1]
 
         search = make()
@@ -136,9 +138,9 @@ class Searches:
             reasons = behind.reasons
         if tracked.ref() is None:
             return {"t": "failed", "request": header["request"], **NO_TENSOR}
-        limit = DEFAULT_LIMIT if header["limit"] is None else header["limit"]
+        limit = min(CHAINS if header["limit"] is None else header["limit"], CHAINS_LIMIT)
         chains = chains_of(search, targets[0], tracked, census, limit, ways, not reasons)
-        cut = search.cut or (any(one.cut for one in made) and any(chain[0] == UNKNOWN for chain in chains))
+        cut = any(one.cut for one in made)
         reasons = [CUT] * cut + [search.locals_reason] * bool(search.locals_reason) + reasons
         return answer(header, chains, reasons, not reasons)
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tensortui.agent.behind import Behind
+from tensortui.agent.behind import FIRST, Behind
+from tensortui.agent.graph import NO_CHECKPOINT
 from tensortui.analysis.holders import expression, meaning
 from tensortui.model import HolderStep
 
@@ -161,7 +162,19 @@ def test_the_program_keeps_nothing_because_it_was_asked_about(asked: Asked) -> N
     assert asked.say(count) == "0\n"
 
 
+def test_all_searches_for_one_answer_share_its_time(asked: Asked) -> None:
+    asked.say("from tensortui.agent.holders import Search; ends, init = [], Search.__init__")
+    asked.say("Search.__init__ = lambda self, *given: (ends.append(given[-1]), init(self, *given))[1]")
+    asked.about(102)
+    assert asked.say("print(len(ends) > 1, len(set(ends)), type(ends[0]))") == "True 1 <class 'float'>\n"
+
+
 def test_what_could_not_be_followed_in_time_is_said(asked: Asked) -> None:
+    asked.say(
+        "import torch.utils.checkpoint as module; frame = module._CheckpointFrame; module._CheckpointFrame = None"
+    )
+    assert asked.about(101)[1] == [NO_CHECKPOINT]
+    asked.say("module._CheckpointFrame = frame")
     asked.say("import tensortui.agent.behind as behind; behind.MAX_NODES = 1")
     chains, reasons = asked.about(101)
     assert [expression(chain, "->") for chain in chains] == ["(not known) -> self saved by MmBackward0"]
@@ -176,7 +189,7 @@ def test_a_tensor_that_is_freed_between_two_pieces_is_passed_over() -> None:
     behind._last = array("q", [0, 0])
     behind._from = behind._before = array("q", [0])
     behind._began_at, behind._began = array("q", [1] * count), array("q", range(count))
-    behind._tensor = -1
+    behind._tensor, behind.reasons = -1, []
     known = {number: SimpleNamespace(names="x", saved=False, pyid=number, id=number) for number in range(count)}
     behind._context = SimpleNamespace(census=SimpleNamespace(by_id=known))
     work = behind._leading_to(1)
@@ -187,3 +200,4 @@ def test_a_tensor_that_is_freed_between_two_pieces_is_passed_over() -> None:
         while True:
             next(work)
     assert [one.id for one in end.value.value] == [0, 1, 3, 4, 5, 6]
+    assert behind.reasons == [FIRST]  # there are more

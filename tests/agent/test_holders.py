@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from tensortui.wire.messages import CHAINS_LIMIT
+
 PROGRAM = """
 import collections, functools, gc, sys, threading, torch
 class Trainer: pass
@@ -172,6 +174,13 @@ def test_objects_that_all_refer_to_each_other_are_not_gone_through_in_every_orde
     answer = asked.about(asked.id_of(124))
     assert 0 < len(answer["chains"]) <= 8
     assert all(chain[-1] == ["attribute", ".held"] for chain in answer["chains"])
+
+
+def test_no_more_chains_are_told_than_a_viewer_takes(asked: Asked) -> None:
+    asked.process.stdin.write("for number in range(70): globals()['same%d' % number] = two\n")
+    asked.process.stdin.flush()
+    assert asked.process.stdout.readline() == "DONE\n"
+    assert len(asked.about(asked.id_of(120), limit=1000)["chains"]) == CHAINS_LIMIT
 
 
 def test_a_tensor_that_is_gone_is_said_to_be(asked: Asked) -> None:
