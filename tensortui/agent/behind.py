@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, Generator, List, Tuple, TypeVar
 
 from tensortui.agent import containers, nodes
 from tensortui.agent.census import Context, Tracked, Work
-from tensortui.agent.chains import UNKNOWN, Chain, Path, Step, paths_of, steps_of
+from tensortui.agent.chains import UNKNOWN, Chain, Paths, Step, paths_of, steps_of
 from tensortui.agent.checkpoints import NAME
 from tensortui.agent.graph import BUSY, LET_GO, MAX_NODES, NO_CHECKPOINT, NO_SAVED, TOO_DEEP, Walker, with_graph
 from tensortui.agent.heap import Heap
@@ -56,7 +56,7 @@ class Behind:
         self._before = array("q", [0])
         self._last = array("q", [0])
         self._began_at, self._began = array("q"), array("q")  # nodes, and the tensors that they made
-        self._known: Dict[int, Tuple[List[Chain], List[Path]]] = {}  # by tensor: chains to it, and ways that end early
+        self._known: Dict[int, Paths] = {}  # by tensor: chains to it, and ways that end early
 
     def read(self) -> Work:
         """Walk the graph."""
@@ -204,7 +204,7 @@ class Behind:
             self._known.update((one.id, ([], [])) for one in fresh)
             for target in targets:
                 if target.address in ids:
-                    self._known[ids[target.address]] = paths_of(search, target)
+                    self._known[ids[target.address]] = yield from paths_of(search, target)
                 yield
         ways: List[Chain] = []
         for one in tensors:

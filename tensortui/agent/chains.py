@@ -1,7 +1,7 @@
 """What a search for holders found, as chains of words from a root down to the tensor."""
 
 from itertools import islice
-from typing import Any, Dict, List, Set, Tuple
+from typing import Any, Dict, Generator, List, Set, Tuple
 
 from tensortui.agent import labels
 from tensortui.agent.census import SEPARATOR, Census, Tracked
@@ -20,11 +20,13 @@ UNKNOWN: Step = ("unknown", "no variable was found that holds this graph")
 Chain = List[Step]
 # From the tensor up: each holder, and how it leads to the one before. As text: typing keeps what it is given.
 Path = List[Tuple["Node", "Link"]]
+Paths = Tuple[List[Chain], List[Path]]  # chains from what the program reaches, and the ways up that end before that
 
 
 def chains_of(
     search: Search,
     target: Node,
+    paths: Paths,
     tracked: Tracked,
     census: Census,
     most: int,
@@ -33,10 +35,10 @@ def chains_of(
 ) -> List[Chain]:
     """Return at most `most` different chains, those that begin at something that the program reaches first.
 
-    `behind` has those that lead through the autograd graph, by the address they lead to: all of them where the
-    graph was read as a `whole`.
+    `paths` are those of `paths_of`. `behind` has those that lead through the autograd graph, by the address they lead
+    to: all of them where the graph was read as a `whole`.
     """
-    found, ends = paths_of(search, target)
+    found, ends = list(paths[0]), paths[1]
     for chain in behind.get(target.address, ()):
         _add(found, chain)
     for path in ends:
@@ -60,17 +62,21 @@ def missing(target: Node, ends: List[Path]) -> List[int]:
     return list(dict.fromkeys(node.address for node in nodes if node.seen < node.references or node.hooks))
 
 
-def paths_of(search: Search, target: Node) -> Tuple[List[Chain], List[Path]]:
-    """Return the chains that begin at something that the program reaches, and the ways up that end before that."""
+def paths_of(search: Search, target: Node) -> Generator[None, None, Paths]:
+    """Return the chains that begin at something that the program reaches, and the ways up that end before that.
+
+    Yields between the objects and between the ways: of objects that refer to one another there are very many.
+    """
     found: List[Chain] = []
     ends: List[Path] = []
-    holders = _holders(search)
+    holders = yield from _holders(search)
     todo: List[Path] = [[]]
     for root in target.roots:
         _add(found, [root])
     times: Dict[int, int] = {}  # objects that refer to each other would be gone through in every order
     left = MOST_PATHS
     while todo and left and len(found) + len(ends) < MOST:
+        yield
         left -= 1
         path = todo.pop(0)
         last = path[-1][0] if path else target
@@ -97,9 +103,10 @@ def _add(found: List[Chain], chain: Chain) -> None:
         found.append(chain)
 
 
-def _holders(search: Search) -> Dict[int, Path]:
+def _holders(search: Search) -> Generator[None, None, Dict[int, Path]]:
     found: Dict[int, Path] = {}
-    for node in search.nodes.values():
+    for node in list(search.nodes.values()):
+        yield
         for down in () if node.size else node.down:
             found.setdefault(down.held.address, []).append((node, down.link))
     return found

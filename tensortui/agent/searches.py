@@ -127,7 +127,8 @@ class Searches:
         targets = yield from search.run([tracked], heap)
         if not targets:
             return {"t": "failed", "request": header["request"], **NO_TENSOR}
-        asked = missing(targets[0], paths_of(search, targets[0])[1])
+        paths = yield from paths_of(search, targets[0])
+        asked = missing(targets[0], paths[1])
         ways: Dict[int, Any] = {}
         reasons: List[str] = []
         if asked or tracked.saved:
@@ -139,7 +140,7 @@ class Searches:
         if tracked.ref() is None:
             return {"t": "failed", "request": header["request"], **NO_TENSOR}
         limit = min(CHAINS if header["limit"] is None else header["limit"], CHAINS_LIMIT)
-        chains = chains_of(search, targets[0], tracked, census, limit, ways, not reasons)
+        chains = chains_of(search, targets[0], paths, tracked, census, limit, ways, not reasons)
         cut = any(one.cut for one in made)
         reasons = [CUT] * cut + [search.locals_reason] * bool(search.locals_reason) + reasons
         return answer(header, chains, reasons, not reasons)

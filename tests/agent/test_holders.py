@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tensortui.agent.chains import paths_of
+from tensortui.agent.holders import Down, Node
+from tensortui.agent.links import Link, Spot
 from tensortui.wire.messages import CHAINS_LIMIT
 
 PROGRAM = """
@@ -174,6 +178,23 @@ def test_objects_that_all_refer_to_each_other_are_not_gone_through_in_every_orde
     answer = asked.about(asked.id_of(124))
     assert 0 < len(answer["chains"]) <= 8
     assert all(chain[-1] == ["attribute", ".held"] for chain in answer["chains"])
+
+
+def test_ways_up_are_gone_through_in_many_pieces() -> None:
+    """Objects that all refer to one another: each way and each object is a piece of its own."""
+    some = [Node(number) for number in range(60)]
+    for one in some:
+        one.down = [Down(other, Spot(0, 0), Link("index", "[0]")) for other in some if other is not one]
+    some[-1].roots.append(("global", "it"))
+    search: Any = SimpleNamespace(nodes={node.address: node for node in some})
+    work, pieces = paths_of(search, some[0]), 0
+    with pytest.raises(StopIteration) as end:
+        while True:
+            next(work)
+            pieces += 1
+    chains, ends = end.value.value
+    assert chains[0] == [("global", "it"), ("index", "[0]")]
+    assert pieces > len(some) + len(chains) + len(ends)
 
 
 def test_no_more_chains_are_told_than_a_viewer_takes(asked: Asked) -> None:
