@@ -111,11 +111,6 @@ class Searches:
 
         yield
         census, memory = self._sampler.census, Memory()
-        large: List[Tuple[int, int]] = []
-        yield from self._find_large(large)
-        heap = Heap(memory, large)
-        yield from heap.survey()
-
         until = time.thread_time() + SECONDS
         made: List[Search] = []
 
@@ -123,11 +118,20 @@ class Searches:
             made.append(Search(memory, frame_locals(), memory_of(census).opened, self._say, until))
             return made[-1]
 
-        search = make()
-        targets = yield from search.run([tracked], heap)
-        if not targets:
-            return {"t": "failed", "request": header["request"], **NO_TENSOR}
-        paths = yield from paths_of(search, targets[0])
+        for last in (False, True):
+            made.clear()
+            large: List[Tuple[int, int]] = []
+            yield from self._find_large(large)
+            heap = Heap(memory, large)
+            yield from heap.survey()
+            search = make()
+            targets = yield from search.run([tracked], heap)
+            if not targets:
+                return {"t": "failed", "request": header["request"], **NO_TENSOR}
+            paths = yield from paths_of(search, targets[0])
+            # A list that grows may have moved, past what had been searched, to where nothing had been: once more, then.
+            if last or paths[0] or tracked.saved or targets[0].seen >= targets[0].references or search.cut:
+                break
         asked = missing(targets[0], paths[1])
         ways: Dict[int, Any] = {}
         reasons: List[str] = []
