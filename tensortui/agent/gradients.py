@@ -12,20 +12,11 @@ from typing import Any, List, Optional, Tuple
 from tensortui.agent.guard import QUIET, Backward, DisturbedError, Stillness, not_alone
 from tensortui.agent.memory import WORD, Memory
 from tensortui.agent.owned import MARK
-from tensortui.agent.tensor_impl import NBYTES, POINTERS, SOUGHT, STORAGE, routes
+from tensortui.agent.tensor_impl import NBYTES, POINTERS, SOUGHT, STORAGE, Pair, routes, with_gradient
 
 MOST_BYTES = 1 << 48
-Pair = Tuple[Any, Any]  # a tensor and its gradient
 # Where a C++ tensor lies, its gradient, and the Python object of that; and whether the gradient keeps that alive.
 Found = Tuple[int, int, Optional[int], bool]
-
-
-def _pair(torch: Any) -> Pair:
-    empty = torch._C._VariableFunctions.empty
-    tensor, gradient = empty(1, device="cpu", requires_grad=True), empty(1, device="cpu")
-    base = getattr(torch._C, "TensorBase", None) or torch._C._TensorBase
-    base.__dict__["grad"].__set__(tensor, gradient)
-    return tensor, gradient
 
 
 class GradientPointers:
@@ -39,7 +30,7 @@ class GradientPointers:
         self._slot = 0  # from a C++ tensor to its Python object
         try:
             self._memory = Memory()
-            first, second = _pair(torch), _pair(torch)
+            first, second = with_gradient(torch), with_gradient(torch)
             self._none = 0
             self.usable = self._learn(torch._C._storage_id(first[1]), first, second) and self._learn_none(torch)
         except Exception:

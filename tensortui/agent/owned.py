@@ -11,7 +11,7 @@ from typing import Any
 
 from tensortui.agent.guard import not_alone
 from tensortui.agent.memory import WORD, Memory
-from tensortui.agent.tensor_impl import POINTERS, SOUGHT
+from tensortui.agent.tensor_impl import POINTERS, SOUGHT, with_gradient
 
 MARK = 1  # in the pointer from the C++ tensor to the Python object
 UNREAD = "tensors that only C++ keeps alive are not read: this torch does not let that be done safely: %d"
@@ -32,9 +32,7 @@ class Ownership:
             self.turns = False
 
     def _learn(self, torch: Any) -> bool:
-        make = torch._C._VariableFunctions.empty
-        base = getattr(torch._C, "TensorBase", None) or torch._C._TensorBase
-        owner, tensor = make(1, device="cpu", requires_grad=True), make(1, device="cpu")
+        owner, tensor = with_gradient(torch)
         address = id(tensor)
         for pointer in POINTERS:
             inner = self._memory.word(address + pointer)
@@ -44,10 +42,11 @@ class Ownership:
                 break
         else:
             return False
-        base.__dict__["grad"].__set__(owner, tensor)
         before = self.by_cpp(address)
         del tensor  # what refers to it from now on is the C++ owner alone
-        return not before and self._memory.word(inner + self._slot) == address | MARK
+        turned = self._memory.word(inner + self._slot) == address | MARK
+        del owner
+        return not before and turned
 
     def by_cpp(self, address: int) -> bool:
         """Whether the C++ tensor keeps the Python one at `address` alive, which is in the hand of the caller."""

@@ -10,10 +10,21 @@ POINTERS = (2 * WORD, 3 * WORD)  # of a Python tensor, of which one leads to the
 SOUGHT = 40  # words of a C++ object in which a pointer is looked for
 NEAR = 12  # words of its autograd data: what comes later may belong to a neighbour
 
+Pair = Tuple[Any, Any]  # a tensor and its gradient
+
 
 def small(torch: Any) -> Any:
     """Return a tensor of 37 bytes of our own, made by torch itself: `torch.empty` may have been replaced."""
     return torch._C._VariableFunctions.empty(37, dtype=torch.uint8, device="cpu")
+
+
+def with_gradient(torch: Any) -> Pair:
+    """Return a leaf of one element of our own and its gradient, which was set as the program would."""
+    empty = torch._C._VariableFunctions.empty
+    tensor, gradient = empty(1, device="cpu", requires_grad=True), empty(1, device="cpu")
+    base = getattr(torch._C, "TensorBase", None) or torch._C._TensorBase
+    base.__dict__["grad"].__set__(tensor, gradient)
+    return tensor, gradient
 
 
 def routes(memory: Memory, tensor: Any, pointer: int, target: int) -> Iterator[Tuple[int, int, int]]:
