@@ -11,7 +11,7 @@ from math import prod
 from typing import Any, Dict, List, Optional, Tuple
 
 from tensortui.agent.guard import not_alone
-from tensortui.agent.memory import WORD, Memory, is_pointer, pairs
+from tensortui.agent.memory import WORD, Memory
 from tensortui.agent.read import Facts
 from tensortui.agent.tensor_impl import DATA, NBYTES, POINTERS, SOUGHT, STORAGE
 
@@ -83,7 +83,7 @@ class Dense:
 
         b"" of one that is not dense.
         """
-        found = self._read(addresses, self._at + KIND + 1)
+        found = self._memory.blocks(addresses, self._at + KIND + 1)
         at, behind = self._at * WORD, STORAGE * WORD + WORD
         storages = [
             int.from_bytes(one[behind - WORD : behind], sys.byteorder) + DATA * WORD if one[:WORD] == self._class else 0
@@ -91,7 +91,7 @@ class Dense:
         ]
         return [
             one[behind - WORD : behind] + stored[:WORD] + stored[-WORD:] + one[at:] if stored else b""
-            for one, stored in zip(found, self._read(storages, NBYTES - DATA + 1))
+            for one, stored in zip(found, self._memory.blocks(storages, NBYTES - DATA + 1))
         ]
 
     @staticmethod
@@ -103,19 +103,6 @@ class Dense:
         end = 1 + (first[0] if first[0] <= INLINE else 0)
         same = first[:end] == second[:end] and first[ELEMENTS] == second[ELEMENTS]
         return same and not (first[KIND] ^ second[KIND]) & KIND_BITS
-
-    def _read(self, addresses: List[int], count: int) -> List[bytes]:
-        """Return `count` words from each of the addresses, b"" of one that cannot be read."""
-        likely = list(filter(is_pointer, addresses))
-        buffer = array("Q", bytes(WORD * count * len(likely)))
-        if likely and self._memory.read(pairs(likely, WORD * count), buffer) != len(buffer) * WORD:
-            return [array("Q", self._memory.words(one, count)).tobytes() for one in addresses]
-        read, size = buffer.tobytes(), WORD * count
-        parts = [read[at : at + size] for at in range(0, len(read), size)]
-        if len(likely) == len(addresses):
-            return parts
-        following = iter(parts)
-        return [next(following) if is_pointer(one) else b"" for one in addresses]
 
     def facts(self, seen: bytes) -> Facts:
         """Return what `look` saw as a reading of a tensor; without a shape where it makes no sense."""

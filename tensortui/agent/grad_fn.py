@@ -7,12 +7,11 @@ pointers are followed in memory, by a system call that cannot fault, down to the
 
 import re
 from array import array
-from itertools import chain
 from typing import Any, Dict, List, Optional, Tuple
 
 from tensortui.agent import nodes
 from tensortui.agent.guard import not_alone
-from tensortui.agent.memory import WORD, Memory, is_pointer, pairs
+from tensortui.agent.memory import WORD, Memory, is_pointer
 from tensortui.agent.node_hooks import NodeHooks
 from tensortui.agent.tensor_impl import POINTERS, routes
 
@@ -82,16 +81,11 @@ class NodeNames:
         for offset in self._offsets:
             found = self._memory.follow(found, offset)
         known = list({one for one in found if is_pointer(one)})
-        size = self._path + 1
-        words = array("Q", bytes(WORD * size * len(known)))
-        if known and self._memory.read(pairs(known, WORD * size), words) != WORD * len(words):
-            # One of them cannot be read: with those behind it, it would be missing.
-            words = array("Q", chain.from_iterable(self._memory.words(one, size) or [0] * size for one in known))
         lengths = {}
-        for at, start in zip(known, range(0, len(words), size)):
-            length = words[start + self._path]
-            if length < LONGEST_PATH and self._name_of(words[start]) is not None:
-                lengths[at] = length
+        for at, block in zip(known, self._memory.blocks(known, self._path + 1)):
+            words = array("Q", block)
+            if words and words[self._path] < LONGEST_PATH and self._name_of(words[0]) is not None:
+                lengths[at] = words[self._path]
         return [lengths.get(one, 0) for one in found]
 
     def of(self, tensor: Any) -> Optional[str]:

@@ -92,6 +92,19 @@ class Memory:
             words = {one: self.word(one + offset) for one in likely}
         return [words.get(one, 0) for one in addresses]
 
+    def blocks(self, addresses: List[int], count: int) -> List[bytes]:
+        """Return `count` words from each of the addresses, in one call if it can be; b"" of one that cannot be read."""
+        likely = list(filter(is_pointer, addresses))
+        buffer = array("Q", bytes(WORD * count * len(likely)))
+        if likely and self.read(pairs(likely, WORD * count), buffer) != len(buffer) * WORD:
+            return [array("Q", self.words(one, count)).tobytes() for one in addresses]
+        read, size = buffer.tobytes(), WORD * count
+        parts = [read[at : at + size] for at in range(0, len(read), size)]
+        if len(likely) == len(addresses):
+            return parts
+        following = iter(parts)
+        return [next(following) if is_pointer(one) else b"" for one in addresses]
+
 
 def is_pointer(word: int) -> bool:
     """Whether `word` may be the address of a C or C++ object."""
