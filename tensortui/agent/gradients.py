@@ -3,15 +3,17 @@
 Reading `.grad` while another thread of the target is inside torch, where it goes without the interpreter lock, has
 crashed torch 2.13 (a count of references went wrong), also when no backward ran. So the pointers are followed in
 memory, by a system call that cannot fault, from a parameter to its gradient, and to the Python object of that. One
-that has no Python object yet is told from memory as well (unwrapped.py), where it is a dense tensor; else it can only
-be had from torch, which is done where the target is at rest.
+that has no Python object yet is told from memory as well (unwrapped.py), where it is a dense tensor; else it could only
+be had from torch, which is never asked: nothing tells for certain that no thread is inside torch in that moment.
 """
 
-from typing import Any, List, Optional, Tuple
+from typing import Any, List, Optional, Set, Tuple
 
-from tensortui.agent.guard import QUIET, Backward, DisturbedError, Stillness, not_alone
+from tensortui.agent.alive import Alive
+from tensortui.agent.guard import not_alone
 from tensortui.agent.memory import WORD, Memory
 from tensortui.agent.owned import MARK
+from tensortui.agent.sparse import SparseSize
 from tensortui.agent.tensor_impl import NBYTES, POINTERS, SOUGHT, STORAGE, Pair, routes, with_gradient
 
 MOST_BYTES = 1 << 48
@@ -30,6 +32,8 @@ class GradientPointers:
         self._slot = 0  # from a C++ tensor to its Python object
         try:
             self._memory = Memory()
+            self._alive = Alive(self._memory)
+            self._sparse = SparseSize(torch)
             first, second = with_gradient(torch), with_gradient(torch)
             self._none = 0
             self.usable = self._learn(torch._C._storage_id(first[1]), first, second) and self._learn_none(torch)
@@ -76,40 +80,22 @@ class GradientPointers:
         places = [one & -WORD or (None if inner else 0) for inner, one in zip(found, wrapped)]
         return list(zip(own, found, places, [bool(one & MARK) for one in wrapped]))
 
+    def object_of(self, tensor: Any, kinds: Set[int]) -> Any:
+        """Return the Python object of the gradient of `tensor`, None where there is none to be had. Only `Alone`.
+
+        Its type must be one of those at the addresses `kinds`, and it must not be C++ that keeps it alive (owned.py).
+        """
+        if not self.usable:
+            return None
+        _, _, place, marked = self.all_of([id(tensor)])[0]
+        return next(iter(self._alive.take([place], kinds)), None) if place and not marked else None
+
     def bytes_of(self, objects: List[int]) -> int:
         """Return the bytes of the storages of those tensors' gradients, told without Python objects for them."""
         found = objects
-        for offset in (*self._offsets, STORAGE * WORD):
+        for offset in self._offsets:
             found = self._memory.follow(found, offset)
-        sizes = self._memory.follow(list(set(found)), NBYTES * WORD)  # several gradients may lie on one storage
+        storages = self._memory.follow(found, STORAGE * WORD)
+        sizes = self._memory.follow(list(set(storages)), NBYTES * WORD)  # several gradients may lie on one storage
+        sizes += [self._sparse.behind(one)[1] for one, storage in zip(found, storages) if not storage]
         return sum(one for one in sizes if one < MOST_BYTES)
-
-
-class RestReader:
-    """Reads `.grad` from torch where the target has been at rest for a while."""
-
-    def __init__(self, torch: Any, base: type, backward: Backward) -> None:
-        """Look up what is needed; `base` is the class that all tensors derive from."""
-        self._plain: Any = torch._C.DisableTorchFunctionSubclass
-        self._requires_grad, self._is_leaf, self._grad = (
-            base.__dict__[name].__get__ for name in ("requires_grad", "is_leaf", "grad")
-        )
-        self._backward = backward
-
-    def read(self, tensor: Any) -> Any:
-        """Return the gradient of a leaf, None where there is none or it is not safe to ask. Only `Alone`.
-
-        That of a tensor which is no leaf is never asked for: it warns.
-        """
-        with self._plain():
-            now = Stillness()
-            try:
-                if not self._requires_grad(tensor) or not self._is_leaf(tensor):
-                    return None
-                if not QUIET.lasted() or self._backward.running(now):
-                    return None
-                return now.read(map(self._grad, (tensor,)))[0]
-            except DisturbedError:
-                raise
-            except Exception:
-                return None

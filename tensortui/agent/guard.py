@@ -20,8 +20,6 @@ PIECE = 4e-4  # seconds that the work in one piece may take
 MOST_FRAMES = 4_000  # of all threads together that are gone through in one piece
 LATER = 0.004  # what work yields when it can do nothing more for so many seconds, as while a backward runs
 APART = "apart"  # what work yields before a step that gives up the lock, as reading a file does
-REST = 0.02  # seconds
-TRIFLE = 3e-4  # seconds of processor time that do not count
 HALF_MICROSECOND = 5e-7  # the interval is kept in whole microseconds and cut down when it is set
 
 
@@ -42,7 +40,6 @@ class Partner:
         self._over = False
         self.pid = os.getpid()
         self.ident: Optional[int] = None
-        self.cpu = 0.0  # seconds of processor time that the thread has used
         try:
             self.ident = _thread.start_new_thread(self._serve, ())
         except RuntimeError:
@@ -52,7 +49,6 @@ class Partner:
         while True:
             self._go.acquire()
             over = self._over
-            self.cpu = time.thread_time()
             self._done.release()
             if over:
                 return
@@ -102,30 +98,6 @@ class Company:
 
 
 COMPANY = Company()
-
-
-class Quiet:
-    """Tells whether the target has been at rest for a while: none of its threads has done anything worth mentioning."""
-
-    def __init__(self) -> None:
-        """Begin to look."""
-        self._at = time.perf_counter()
-        self._cpu = 0.0
-
-    def look(self) -> None:
-        """Note how much the target has done since the last look."""
-        partner = COMPANY.partner().cpu
-        now, cpu = time.perf_counter(), time.process_time() - time.thread_time() - partner
-        if cpu - self._cpu > TRIFLE:
-            self._at, self._cpu = now, cpu
-
-    def lasted(self) -> bool:
-        """Whether it has been at rest for long enough."""
-        self.look()
-        return time.perf_counter() - self._at > REST
-
-
-QUIET = Quiet()
 
 
 def not_alone() -> None:

@@ -29,7 +29,7 @@ def discover(context: Context) -> Work:
     if base is None:
         return False
     kinds = make_kinds(context, base)
-    wrappers = Wrappers(context, kinds, base)
+    wrappers = Wrappers(context, kinds)
     yield from context.modules.tidy()
     yield from context.optimizers.tidy()
     walk = Walk(context, kinds, _leaf_reader(context, base), wrappers)
@@ -54,7 +54,7 @@ def discover(context: Context) -> Work:
     yield from frames.name_all(True)
     optimizers = roles.Optimizers(context, kinds, wrappers)
     yield from optimizers.name_groups()
-    yield from roles.Gradients(context, base).name_all()
+    yield from roles.Gradients(context).name_all()
     yield from optimizers.name_states()
     context.reasons += filter(None, (context.census.withheld, wrappers.reason()))
     if walk.partial:
@@ -68,7 +68,7 @@ def discover(context: Context) -> Work:
 def discover_gradients(context: Context) -> Work:
     """Name the gradients of what had one when all was last looked through."""
     if context.census.base is not None:
-        yield from roles.Gradients(context, context.census.base).name_all(recent=True)
+        yield from roles.Gradients(context).name_all(recent=True)
 
 
 def discover_direct(context: Context) -> Work:
@@ -108,7 +108,7 @@ def discover_recent(context: Context) -> Work:
 
 def _variables(context: Context, base: type, depth: int) -> Generator[Any, None, "Frames"]:
     kinds = make_kinds(context, base, shallow=True)
-    walk = Walk(context, kinds, _leaf_reader(context, base), Wrappers(context, kinds, base))
+    walk = Walk(context, kinds, _leaf_reader(context, base), Wrappers(context, kinds))
     walk.most = RECENT_ENTRIES
     walk.leaves_known = True
     walk.revisit = revisit_of(context.census)

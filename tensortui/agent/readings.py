@@ -6,6 +6,7 @@ from typing import Any, Deque, Dict, Iterable, Iterator, List, Optional, Set, Tu
 
 from tensortui.agent.census import SEPARATOR, Census, Tracked, Work
 from tensortui.agent.deepest import Deepest
+from tensortui.agent.gradients import GradientPointers
 from tensortui.agent.guard import Alone
 from tensortui.agent.moved import Moved
 from tensortui.agent.owned import UNREAD, Ownership
@@ -38,6 +39,7 @@ class Readings:
         self._unread: Set[int] = set()  # those that it is not safe to read
         self.moved = Moved(size.pointer, self._read_again)
         self.deepest = Deepest(self._reader.nodes)
+        census.memory["gradients"] = GradientPointers(torch)
         self.unwrapped = census.memory["unwrapped"] = Unwrapped(torch, census, self.tensors, self._put, self._drop)
         self._ours = calibrate_references()
         self._rotation: List[int] = []

@@ -1,6 +1,5 @@
 """Tensors by their role: optimizer state by its parameter, gradients, and modules that no variable leads to."""
 
-import sys
 from functools import partial
 from itertools import chain, count, islice
 from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
@@ -8,9 +7,8 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 from tensortui.agent import containers, inline, labels
 from tensortui.agent.census import SEPARATOR, Context, Tracked, WeakBag, Work
 from tensortui.agent.containers import TENSOR, WRAPPER, Entries, Kinds
-from tensortui.agent.gradients import Found, GradientPointers, RestReader
-from tensortui.agent.guard import QUIET, REST, Alone, Backward, DisturbedError
-from tensortui.agent.owned import Ownership
+from tensortui.agent.gradients import Found, GradientPointers
+from tensortui.agent.guard import Alone
 from tensortui.agent.rows import IS_LEAF, REQUIRES_GRAD, cell
 from tensortui.agent.unwrapped import Place, Unwrapped
 from tensortui.agent.walk import Root, Walk
@@ -205,23 +203,19 @@ def _module_entries(ref: Any, kinds: Kinds, start: int) -> Optional[Entries]:
 class Gradients:
     """Names the gradients of all leaves, and has those shown that no Python object stands for."""
 
-    def __init__(self, context: Context, base: type) -> None:
+    def __init__(self, context: Context) -> None:
         """Prepare a pass, after the parameters have got their names."""
         self._context = context
         memory = context.census.memory
-        if "gradients" not in memory:
-            memory["gradients"] = GradientPointers(context.torch)
         self._pointers: GradientPointers = memory["gradients"]
         self._unwrapped: Unwrapped = memory["unwrapped"]
         self._again: Callable[[Any], None] = memory["again"]  # has a tensor read
-        self._ownership: Ownership = memory["ownership"]
-        self._rest = RestReader(context.torch, base, Backward(sys.modules))
         self._recent = False
         self._seen: List[Tuple[Tracked, int, bytes]] = []  # leaves, where their gradients lie, and what those are
         self._untold: List[int] = []  # leaves whose gradients only torch could give us, and not now
 
     def name_all(self, recent: bool = False) -> Work:
-        """Name them; those that are not told from memory are only found where the target is at rest.
+        """Name them; those that are not told from memory are counted.
 
         With `recent`, of the tensors that may have one only those are looked at that the last whole pass knew. That is
         what each sample does, when rows may change: so those without a Python object are shown by that alone.
@@ -232,18 +226,14 @@ class Gradients:
         self._recent = recent
         untold = untold_bytes = 0
         yield
-        if memory.get("ask torch") and not recent:  # whether the target is at rest only two looks in a row can tell
-            QUIET.look()
-            yield REST
         if recent:
             self._unwrapped.begin()
-        asked = False
         while todo:
             with Alone() as alone:
                 while todo and not alone.over():
                     some = [one for one in todo[-CHUNK:] if _may_have_one(one)]
                     del todo[-CHUNK:]
-                    asked |= self._name(some)
+                    self._name(some)
                     leaves += some
             yield
             if recent:
@@ -256,10 +246,9 @@ class Gradients:
             self._context.census.unseen_gradients = (untold, untold_bytes)
         else:
             memory["leaves"] = leaves
-            memory["ask torch"] = asked
 
-    def _name(self, leaves: List[Tracked]) -> bool:
-        """Name the gradients of some leaves; whether torch must be asked for one."""
+    def _name(self, leaves: List[Tracked]) -> None:
+        """Name the gradients of some leaves, and note those that no Python object stands for."""
         nothing: List[Found] = [(0, 0, None, False)] * len(leaves)
         found = self._pointers.all_of([one.pyid for one in leaves]) if self._pointers.usable else nothing
         places: List[Place] = []
@@ -275,19 +264,11 @@ class Gradients:
                 held.found = GRADIENT  # that cannot be read: see owned.py
             if place is None or marked or self._unwrapped.is_shown(leaf, inner):  # its Python object may not be known
                 places.append((leaf, own, inner))
-        asked = False
-        rest = bool(places) and QUIET.lasted()
         for (leaf, _, inner), seen in zip(places, self._unwrapped.look(places)):
             if seen:
                 self._seen.append((leaf, inner, seen))
-                continue
-            asked = True
-            held = self._at_rest(leaf) if rest else None
-            if held is not None:
-                self._note(leaf, held)
             elif self._pointers.usable:
                 self._untold.append(leaf.pyid)
-        return asked
 
     def _note(self, leaf: Tracked, held: Tracked) -> None:
         self._context.note(held, self._name_of(leaf) or None, GRADIENT, lasting=True)
@@ -307,15 +288,6 @@ class Gradients:
             changed += 1
             if not changed % EACH:
                 yield
-
-    def _at_rest(self, leaf: Tracked) -> Optional[Tracked]:
-        tensor = leaf.ref()
-        try:
-            safe = tensor is not None and self._ownership.is_safe(leaf.pyid)
-            found = self._rest.read(tensor) if safe else None
-        except DisturbedError:
-            return None
-        return self._context.track(found) if found is not None else None
 
 
 def _gradient_of(owner: str) -> str:

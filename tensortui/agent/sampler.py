@@ -8,8 +8,7 @@ from tensortui.agent import graph, names, nodes, variables
 from tensortui.agent.census import Census, Context, Work, is_passing, with_variables
 from tensortui.agent.coverage import Coverage
 from tensortui.agent.enumerate import NEWEST, Types, Young, absorb, scan_generations
-from tensortui.agent.gradients import GradientPointers
-from tensortui.agent.guard import COMPANY, LATER, QUIET, Alone, Backward, Stillness
+from tensortui.agent.guard import COMPANY, LATER, Alone, Backward, Stillness
 from tensortui.agent.poolscan import PoolScanner
 from tensortui.agent.readings import Readings
 from tensortui.agent.revisit import merged
@@ -41,7 +40,6 @@ class Sampler:
         self.readings = Readings(torch, self.census)
         self.tables = (self.readings.storage_table, self.readings.tensors)
         # What is learned by calling torch, or by loading a library, is learned here: it gives up the interpreter lock.
-        self.census.memory["gradients"] = GradientPointers(torch)
         variables.frame_locals()
         self.scanner = PoolScanner()
         self.coverage = Coverage(self.census, self.scanner, budget, self.types)
@@ -107,7 +105,6 @@ class Sampler:
             self._types_at = now
             yield from self.types.refresh()
         nodes.DEPTHS.forget_dead()
-        QUIET.look()
         self.young.look()
         yield from self.readings.bury()
         yield from absorb(self.young, self.census, self.readings.read_newest)

@@ -4,7 +4,7 @@ Every torch function that tells of them gives up the interpreter lock, and with 
 could find alive what it has just deleted. So the C++ object itself is read, by a system call that cannot fault.
 """
 
-from typing import Any, List, Optional
+from typing import Any, List, Optional, Tuple
 
 from tensortui.agent.guard import not_alone
 from tensortui.agent.memory import Memory
@@ -48,7 +48,12 @@ class SparseSize:
         if expected is None or not self.usable:
             return None
         at = self._memory.words(id(tensor) + self._pointer, 1)
-        words = self._memory.words(at[0], LAST) if at else []
+        parts, total = self.behind(at[0]) if at else (0, 0)
+        return total if parts == expected else None
+
+    def behind(self, address: int) -> Tuple[int, int]:
+        """Return how many parts the C++ tensor at `address` has, and their bytes; none where it is not sparse."""
+        words = self._memory.words(address, LAST) if self.usable else []
         storages: List[int] = []  # of the parts, one after the other
         for word in words[FIRST:]:
             dense = self._memory.words(word, STORAGE + 1)
@@ -57,4 +62,4 @@ class SparseSize:
             elif storages:
                 break
         total = sum((self._memory.words(one, NBYTES + 1) or [1 << 62])[-1] for one in set(storages))
-        return total if len(storages) == expected and total < 1 << 56 else None
+        return (len(storages), total) if len(storages) in PARTS.values() and total < 1 << 56 else (0, 0)

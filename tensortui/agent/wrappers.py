@@ -1,14 +1,12 @@
 """Tensors that wrap others, such as DTensor: they are never watched themselves, but what they consist of is told."""
 
-import sys
 from itertools import islice
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
 from tensortui.agent import containers, labels
 from tensortui.agent.census import Context
 from tensortui.agent.containers import TENSOR, WRAPPER, Kinds
-from tensortui.agent.gradients import RestReader
-from tensortui.agent.guard import Backward
+from tensortui.agent.gradients import GradientPointers
 from tensortui.wire.messages import GRADIENT
 
 DEPTH = 3  # wrappers in wrappers
@@ -21,10 +19,11 @@ Part = Tuple[str, Any]  # name, tensor
 class Wrappers:
     """One pass over the wrappers that are met. By their ids, as nothing may hold on to them."""
 
-    def __init__(self, context: Context, kinds: Kinds, base: type) -> None:
+    def __init__(self, context: Context, kinds: Kinds) -> None:
         """Start with none."""
         self._kinds = kinds
-        self._rest = RestReader(context.torch, base, Backward(sys.modules))
+        self._pointers: GradientPointers = context.census.memory["gradients"]
+        self._types: Set[int] = {id(context.torch.Tensor)}  # that a gradient may have
         self._names: Dict[int, str] = {}
         self._classes: List[str] = []
 
@@ -33,7 +32,7 @@ class Wrappers:
         self._meet(tensor, name + suffix)
         for way, part in self.within(tensor, name):
             yield way + suffix, part, category
-        gradient = self._rest.read(tensor)
+        gradient = self._pointers.object_of(tensor, self._types)
         if gradient is not None:
             for way, part in self.within(gradient, name + ".grad"):
                 yield way + suffix, part, GRADIENT
@@ -63,6 +62,7 @@ class Wrappers:
 
     def _meet(self, tensor: Any, name: str) -> None:
         self._names.setdefault(id(tensor), name)
+        self._types.add(id(type(tensor)))
         name = labels.type_name(type(tensor))
         if name not in self._classes and len(self._classes) < 8:
             self._classes.append(name)
