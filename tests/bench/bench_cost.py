@@ -181,10 +181,10 @@ def report(objects: int, results: dict[str, list[dict[str, Any]]], sample: Any) 
             flush=True,
         )
     if sample is not None:
-        cost = sample.cost
+        cost, reasons = sample.cost, "; ".join(sample.coverage.reasons)
         print(
             f"{'':>9} it says: {len(sample.tensors)} tensors, share {cost.share:.2%} of {cost.budget:.0%}, "
-            f"longest slice {1000 * cost.longest_slice:.1f} ms, complete {sample.coverage.complete}"
+            f"longest slice {1000 * cost.longest_slice:.1f} ms, complete {sample.coverage.complete} {reasons}"
         )
 
 
