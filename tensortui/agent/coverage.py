@@ -114,8 +114,9 @@ class Coverage:
         """Compare, right after a drain. What was missed by the last scan is not taken for what always was beyond."""
         if self._beyond is not None:
             gap = self._beyond_known()
-            self._beyond = min(self._beyond, gap)
-            more = gap - self._beyond
+            # A tensor that has died since the drain takes its reference with it, and is on the books all the same.
+            self._beyond = min(self._beyond, gap + len(self._census.dead))
+            more = max(0, gap - self._beyond)
             self._unclear = min(self._unclear, more)
             if self._unsettled():
                 self._unclear = max(self._unclear, more - self._missing)

@@ -110,6 +110,17 @@ def test_tensors_that_are_missed_are_told_after_imports_and_while_none_are_new(
     assert re.fullmatch("about (5[5-9]|6[0-5]) tensors are alive but not found yet", reason)
 
 
+def test_what_dies_while_it_is_counted_is_not_missed_later(sampler: Sampler) -> None:
+    finish(sampler.start())
+    passing = [torch.zeros(2) for _ in range(60)]
+    finish(sampler.drain())
+    passing.clear()
+    sampler.coverage.check(sampler.young)
+    gc.collect()
+    finish(sampler.drain())
+    assert sampler.coverage.reasons() == []
+
+
 def test_classes_of_tensors_that_join_the_count_are_not_taken_for_tensors(sampler: Sampler) -> None:
     finish(sampler.start())
     kinds = [type(f"Kind{number}", (torch.Tensor,), {}) for number in range(30)]
