@@ -18,6 +18,7 @@ from tensortui.agent.heap import Heap
 from tensortui.agent.holders import Search
 from tensortui.agent.hook_objects import hooks_at
 from tensortui.agent.memory import Memory
+from tensortui.agent.node_hooks import address_of
 from tensortui.agent.nodes import Key
 
 FEW = 500  # numbers between two pieces
@@ -127,7 +128,7 @@ class Behind:
             yield id(unpack), step
             if data is not None:
                 yield id(data), step
-        at = nodes.pointer(node) if self._hooks else None
+        at = address_of(self._memory, node) if self._hooks else None
         for word in hooks_at(self._memory, at) if at is not None else ():
             if word in self._hooks:
                 yield self._hooks[word], ("hook", "hook of %s" % name)

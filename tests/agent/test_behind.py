@@ -52,6 +52,10 @@ def gone():
 keep_hooked = gone()
 keep_node = (leaf * 4).exp(); keep_node.grad_fn.register_hook(hook(110))
 keep_before = (leaf * 5).exp(); keep_before.grad_fn.register_prehook(hook(111))
+def made_by_python():
+    inner = Stash.apply(leaf * 6); inner.grad_fn.stash = None; inner.register_hook(hook(113))
+    return inner.sum()
+keep_made = made_by_python()
 class Layer(torch.nn.Module):
     def __init__(self):
         super().__init__(); self.a = torch.nn.Linear(8, 8)
@@ -93,6 +97,7 @@ CASES = {
     109: (["keep_hooked -> hook of MulBackward0 -> [4] -> held of hook.<locals>.called()"], "remove() the handle"),
     110: (["keep_node -> hook of ExpBackward0 -> [5] -> held of hook.<locals>.called()"], "remove() the handle"),
     111: (["keep_before -> hook of ExpBackward0 -> [6] -> held of hook.<locals>.called()"], "remove() the handle"),
+    113: (["keep_made -> hook of StashBackward -> [7] -> held of hook.<locals>.called()"], "remove() the handle"),
     112: (["keep_packed -> other saved by MulBackward0 and packed by a hook -> [1]"], "hangs on: keep_packed"),
     130: (
         [
