@@ -95,6 +95,7 @@ def paths_of(search: Search, target: Node) -> Generator[None, None, Paths]:
             ends.append(path)
         if len(path) < LONGEST and len(todo) < MOST_PATHS:
             todo += [[*path, one] for one in above[:MOST]]
+    search.cut = search.cut or bool(todo)
     return found, ends
 
 

@@ -186,7 +186,7 @@ def test_ways_up_are_gone_through_in_many_pieces() -> None:
     for one in some:
         one.down = [Down(other, Spot(0, 0), Link("index", "[0]")) for other in some if other is not one]
     some[-1].roots.append(("global", "it"))
-    search: Any = SimpleNamespace(nodes={node.address: node for node in some})
+    search: Any = SimpleNamespace(nodes={node.address: node for node in some}, cut=False)
     work, pieces = paths_of(search, some[0]), 0
     with pytest.raises(StopIteration) as end:
         while True:
@@ -195,6 +195,7 @@ def test_ways_up_are_gone_through_in_many_pieces() -> None:
     chains, ends = end.value.value
     assert chains[0] == [("global", "it"), ("index", "[0]")]
     assert pieces > len(some) + len(chains) + len(ends)
+    assert search.cut
 
 
 def test_no_more_chains_are_told_than_a_viewer_takes(asked: Asked) -> None:
