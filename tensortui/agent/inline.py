@@ -6,6 +6,7 @@ the class, and each attribute is asked for by its name, in the way of `object` i
 """
 
 import ctypes
+import gc
 import sys
 from typing import Any, Dict, List
 
@@ -125,6 +126,7 @@ def attribute(thing: Any, name: str) -> Any:
 
 
 def _attribute(thing: Any, name: str, spaces: List[Any]) -> Any:
+    above: Any = None
     for space in spaces:
         above = space.get(name)
         if above is not None:
@@ -132,9 +134,15 @@ def _attribute(thing: Any, name: str, spaces: List[Any]) -> Any:
                 return None
             break
     try:
-        return _get(thing, name)
+        value = _get(thing, name)
     except AttributeError:
         return None
+    return value if value is not above or _is_own(thing, value) else None
+
+
+def _is_own(thing: Any, value: Any) -> bool:
+    """Whether an object that has nothing but attributes has what its class has too."""
+    return is_bare(type(thing)) and any(one is value for one in gc.get_referents(thing))
 
 
 def is_managed(kind: type) -> bool:

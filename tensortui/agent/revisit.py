@@ -23,7 +23,8 @@ ENTRIES, SECONDS = 1_500, 0.004  # that are looked at with one sample, and of pr
 WHOLE = 128  # entries of a container that are looked at each time; of a longer one its end, and a part in turn
 END, MOST_NEW = 32, 192  # and those that are new since the last look
 REACH = 20_000  # entries of a deque or dictionary from its beginning that are come to: it is gone through from there
-MOST_TENSORS = END + MOST_NEW + WHOLE  # in one container, with one sample: about a millisecond
+MOST_TENSORS = END + MOST_NEW + WHOLE  # in one container, with one sample,
+MOST_LOOKED = 4_000  # and entries and attributes of whatever kind: about a millisecond
 EMPTY = 20  # looks without a tensor, after which a container is forgotten
 SMALL, NESTED = 8, 2  # entries of a container within one of these, a pair, say; and how many stand within each other
 FIELDS = 32  # attributes of an object within one
@@ -150,12 +151,13 @@ def _look(
         return None
     thing, suffix = found
     kind = kinds.of(thing)
+    left = iter(range(MOST_LOOKED))
     if kind in (OBJECT, MODULE):
         if not kinds.may_open(thing):
             return None
-        entries, size = _attributes(thing, visit.prefix, kinds, MOST_KEYS), 0
+        entries, size = _attributes(thing, visit.prefix, kinds, left, MOST_KEYS), 0
     elif kind == FUNCTION:
-        entries, size = _tensors(containers.children(thing, kind, kinds) or iter(()), visit.prefix, kinds, 0), 0
+        entries, size = _tensors(containers.children(thing, kind, kinds) or iter(()), visit.prefix, kinds, left, 0), 0
     elif kind in SIZES:
         size = SIZES[kind](thing)
         ends, visit.ends = visit.ends, _ends(thing, kind, size)
@@ -163,7 +165,8 @@ def _look(
             visit.left = size
         elif calm and visit.left <= 0:
             return 1
-        entries = _tensors(_part(thing, kind, size, ends[0] if ends else 0, visit), visit.prefix, kinds, NESTED)
+        part = _part(thing, kind, size, ends[0] if ends else 0, visit)
+        entries = _tensors(part, visit.prefix, kinds, left, NESTED)
     else:
         return None
     start = len(visit.prefix) + 1
@@ -187,7 +190,7 @@ def _look(
         once = list(dict.fromkeys(calls[number]))  # the end and the part in turn may overlap
         changed |= _call(tracked, visit, once, named, now)
     seen = set(tensors)
-    if size <= WHOLE and count < MOST_TENSORS:
+    if size <= WHOLE and count < MOST_TENSORS and next(left, None) is not None:
         for number in visit.ids - seen:
             gone = census.by_id.get(number)
             if gone is not None:
@@ -264,30 +267,35 @@ def zip_items(places: Any, things: Iterator[Any]) -> Iterator[Entry]:
         yield containers.ITEM, place, thing
 
 
-def _tensors(entries: Iterator[Entry], prefix: str, kinds: Kinds, nested: int) -> Iterator[Tuple[str, Any]]:
-    """Yield the tensors among the entries, and in small containers and objects that are entries."""
-    for style, key, child in entries:
+def _tensors(
+    entries: Iterator[Entry], prefix: str, kinds: Kinds, left: Iterator[int], nested: int
+) -> Iterator[Tuple[str, Any]]:
+    """Yield the tensors among the entries, and in small containers and objects that are entries.
+
+    Each thing that is looked at takes one from `left`.
+    """
+    for _, (style, key, child) in zip(left, entries):
         kind = kinds.of(child)
         if TENSOR <= kind < WRAPPER:
             yield containers.written(prefix, style, key), child
         elif not nested:
             continue
         elif kind == OBJECT:
-            yield from _attributes(child, containers.written(prefix, style, key), kinds, FIELDS)
+            yield from _attributes(child, containers.written(prefix, style, key), kinds, left, FIELDS)
         elif kind in (TUPLE, LIST, DICT) and SIZES[kind](child) <= SMALL:
             below = containers.children(child, kind, kinds)
             if below is not None:
-                yield from _tensors(islice(below, SMALL), containers.written(prefix, style, key), kinds, nested - 1)
+                way = containers.written(prefix, style, key)
+                yield from _tensors(islice(below, SMALL), way, kinds, left, nested - 1)
 
 
-def _attributes(thing: Any, prefix: str, kinds: Kinds, most: int) -> Iterator[Tuple[str, Any]]:
+def _attributes(thing: Any, prefix: str, kinds: Kinds, left: Iterator[int], most: int) -> Iterator[Tuple[str, Any]]:
     """Yield the tensors that are attributes of an object; those of its own that a module keeps elsewhere are not."""
     if not kinds.may_open(thing):
         return
     space = containers.instance_dict(thing) or {}
-    for style, key, value in islice(
-        chain(containers.items(space, containers.ATTRIBUTE), containers.slots(thing)), most
-    ):
+    entries = chain(containers.items(space, containers.ATTRIBUTE), containers.slots(thing))
+    for _, (style, key, value) in zip(left, islice(entries, most)):
         if TENSOR <= kinds.of(value) < WRAPPER:
             yield containers.written(prefix, style, key), value
 

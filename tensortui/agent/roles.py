@@ -191,6 +191,7 @@ def stray_modules(modules: WeakBag, walk: Walk, numbering: Numbering) -> Work:
                 continue
             walk.visited.add(at)
             root = Root(partial(_module_entries, ref, walk.kinds), numbering.label(kind))
+            del kind  # a class goes with its last instance
             root.spare = walk.partial  # what leads to it may have been left out of this pass
             yield from walk.below(root)
 

@@ -296,6 +296,7 @@ class Sampler:
         for tracked in list(self.census.by_id.values()):
             called = context.names.get(tracked.id)
             if called is None and (not complete or tracked.born > started):
+                yield
                 continue
             if kind == "graph":
                 if tracked.saved != (called is not None):

@@ -8,11 +8,12 @@ tasks in C: none are found there.
 import sys
 import types
 import weakref
-from typing import Any, Callable, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Iterator, List, Optional, Set, Tuple
 
 from tensortui.agent.containers import instance_dict, module_dict, type_dict
 
-MOST_TASKS = 100  # that are looked at
+MOST_TASKS = 100  # that are looked at,
+MOST_REFERENCES = 500  # and references to tasks of any kind, dead ones too
 MOST_LOOKED, MOST_FRAMES = 200, 64  # of all of them together: frames, and those whose variables are named
 MOST_AWAITED = 16  # coroutines that wait for each other, in one task
 SETS = ("_scheduled_tasks", "_all_tasks")  # where asyncio keeps its tasks, in CPython 3.12, and before that
@@ -25,7 +26,10 @@ def frames(wanted: Callable[[types.CodeType], bool]) -> Optional[List[Waiting]]:
     """Return the frames of the tasks that wait, the outermost of each first; None where there are too many."""
     found: List[Waiting] = []
     looked = 0
-    for place, task in enumerate(_tasks()):
+    bags = _bags()
+    if sum(map(set.__len__, bags)) > MOST_REFERENCES:
+        return None
+    for place, task in enumerate(_tasks(bags)):
         stack = _stack(task)
         looked += len(stack)
         chosen = [frame for frame in stack if wanted(frame.f_code)]
@@ -54,13 +58,22 @@ def _asked(method: str, task: Any) -> Any:
     return type_dict(type(task))[method](task)
 
 
-def _tasks() -> Iterator[Any]:
-    """Yield each task that asyncio itself has made in C."""
-    kind = _kind()
-    for name in SETS if kind is not None else ():
+def _bags() -> List[Set[Any]]:
+    """Return the sets of references to tasks; none where asyncio makes no tasks in C."""
+    found: List[Set[Any]] = []
+    for name in SETS if _kind() is not None else ():
         bag = _of_module("asyncio.tasks", name)
         refs = (instance_dict(bag) or {}).get("data") if type(bag) is weakref.WeakSet else None
-        for ref in set.__iter__(refs) if type(refs) is set else ():
+        if type(refs) is set:
+            found.append(refs)
+    return found
+
+
+def _tasks(bags: List[Set[Any]]) -> Iterator[Any]:
+    """Yield each task that asyncio itself has made in C."""
+    kind = _kind()
+    for refs in bags:
+        for ref in set.__iter__(refs):
             task = ref() if type(ref) is weakref.ReferenceType else None
             if type(task) is kind:
                 yield task

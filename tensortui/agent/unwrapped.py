@@ -4,6 +4,7 @@ They are told from memory alone. To ask torch for one would make it a Python obj
 run: see gradients.py.
 """
 
+import weakref
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from tensortui.agent.census import Census, Tracked, Work
@@ -20,13 +21,13 @@ Place = Tuple["Tracked", int, int]  # a leaf, and where its C++ tensor and its g
 
 
 class Gradient(Tracked):
-    """A gradient without a Python object. Its reference is that to its leaf, and the census does not know it."""
+    """A gradient without a Python object. It has no reference, so that none stops an exchange of its leaf."""
 
     __slots__ = ("address", "seen", "turn")
 
-    def __init__(self, number: int, leaf: Tracked, born: float, address: int) -> None:
+    def __init__(self, number: int, born: float, address: int) -> None:
         """Start with one that lies at an address."""
-        Tracked.__init__(self, number, leaf.ref, 0, born)
+        Tracked.__init__(self, number, weakref.ref(set()), 0, born)
         self.found = GRADIENT
         self.cpp_only = True
         self.address = address
@@ -99,7 +100,7 @@ class Unwrapped:
             self._drop(self.by_leaf.pop(leaf.id))
             known = None
         if known is None:
-            known = self.by_leaf[leaf.id] = Gradient(self._census.number(), leaf, self._census.clock(), address)
+            known = self.by_leaf[leaf.id] = Gradient(self._census.number(), self._census.clock(), address)
         known.seen, known.names, known.turn = seen, name, self._turn
         self._put(known, facts)
         return True

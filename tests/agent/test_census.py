@@ -332,3 +332,11 @@ def test_a_base_that_only_its_views_keep_is_told_from_one_that_is_held(sampler: 
     assert cell(sampler.readings.tensors.rows[tracked.id], flags) & 2
     assert not cell(sampler.readings.tensors.rows[held.id], flags) & 2
     del row, other
+
+
+def test_what_a_cut_pass_leaves_alone_is_gone_through_in_pieces(sampler: Sampler) -> None:
+    kept = [torch.zeros(1) for _ in range(50)]
+    finish(sampler.start())
+    context = Context(torch, sampler.census, [])
+    pieces = sum(1 for _ in sampler._apply("names", context, sampler.census.clock(), False))
+    assert pieces >= len(kept)

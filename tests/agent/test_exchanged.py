@@ -137,6 +137,23 @@ def test_a_program_that_never_wraps_hears_nothing_of_it(sampler: Sampler, progra
     assert not any(CLASSES in reason or "swap_module" in reason for reason in sampler.reasons())
 
 
+def test_the_row_of_a_gradient_without_an_object_stops_no_exchange(
+    sampler: Sampler, swapping: Any, program: Any
+) -> None:
+    """As long as no viewer asks for samples the rows stay as they are."""
+    program.model = model = torch.nn.Linear(3, 3)
+    model(torch.ones(2, 3)).sum().backward()
+    finish(sampler.start())
+    finish(sampler.readings.read_all())
+    finish(sampler.run_names())
+    finish(sampler.run_direct())
+    assert sampler.readings.unwrapped.by_leaf
+    swapping(True)
+    drain(sampler)
+    assert weakref.getweakrefcount(model.weight) == 0
+    model.double()
+
+
 @pytest.mark.parametrize("before", [True, False])
 def test_whoever_asks_for_exchanges_gets_them(attached: Sampler, swapping: Any, before: bool, program: Any) -> None:
     program.model = model = torch.nn.BatchNorm1d(3)

@@ -61,6 +61,16 @@ def test_no_descriptor_of_a_class_is_run():
         del Plain.told
 
 
+def test_what_only_the_class_has_is_none_of_the_object():
+    class Common:
+        common = (1,)
+
+    own, none, same = Common(), Common(), Common()
+    own.common, own.mine, none.mine, same.common = [2], [3], [4], Common.common
+    assert [containers.instance_dict(one) for one in (own, none)] == [{"common": [2], "mine": [3]}, {"mine": [4]}]
+    assert containers.instance_dict(same)["common"] is Common.common
+
+
 def test_an_object_without_attributes_gets_no_dictionary():
     class Empty:
         pass

@@ -1,4 +1,5 @@
 import collections
+import gc
 import sys
 import threading
 import types
@@ -8,7 +9,8 @@ import weakref
 import pytest
 import torch
 
-from tensortui.agent import variables
+from tensortui.agent import names, variables
+from tensortui.agent.census import Context
 
 TOUCHED = []
 
@@ -362,3 +364,23 @@ def test_thousands_of_globals_are_told_apart_once_and_not_for_each_piece(agent, 
     assert found.of(module.last)[0] == ["program.last"]
     assert len(pieces) > 50
     assert sum(size > 2900 for size in told) == 3  # the modules among them; the tensors; the rest
+
+
+def test_the_class_of_a_module_that_nothing_leads_to_goes_with_it(agent):
+    def make():
+        class Local(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.things = [[t()] for _ in range(50)]
+
+        return iter([Local()]), weakref.ref(Local)
+
+    held, kind = make()
+    work = names.discover(Context(torch, agent().census, []))
+    for _ in work:
+        inner = work.gi_yieldfrom
+        if inner is not None and inner.gi_code.co_name == "stray_modules" and inner.gi_yieldfrom is not None:
+            break  # in the middle of the module
+    del held
+    gc.collect()
+    assert kind() is None

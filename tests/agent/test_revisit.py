@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+import time
 from collections import Counter
 from typing import Any
 
 import pytest
+import torch
 
-from tensortui.agent.census import SEPARATOR, with_variables
-from tensortui.agent.revisit import CROWDED, CROWDED_FOR, MOST_VISITS, Revisit, merged
+from tensortui.agent.census import SEPARATOR, Census, Context, with_variables
+from tensortui.agent.names import make_kinds
+from tensortui.agent.revisit import CROWDED, CROWDED_FOR, MOST_LOOKED, MOST_VISITS, Revisit, Visit, _look, merged
 from tensortui.wire.messages import INPUT, OTHER
 
 PROGRAM = """
@@ -288,3 +291,41 @@ def test_a_pass_adds_to_what_samples_saw_and_undoes_nothing(
     containers.note((7, 0, " @ f() a.py [w:0]"), nowhere, ((0, "q"),), "q")
     one, other, wanted = (names.replace("|", SEPARATOR) for names in (seen, called, expected))
     assert merged(one, other, containers.following(variables)) == wanted
+
+
+class Counting:
+    """Kinds that count what they were asked about."""
+
+    def __init__(self, kinds: Any) -> None:
+        self.kinds, self.asked = kinds, 0
+
+    def of(self, thing: Any) -> int:
+        self.asked += 1
+        return int(self.kinds.of(thing))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.kinds, name)
+
+
+class Thing:
+    def __init__(self) -> None:
+        for number in range(32):
+            setattr(self, f"x{number}", number)
+
+
+def test_one_look_at_a_container_looks_at_so_many_things_and_no_more() -> None:
+    census = Census(time.monotonic)
+    census.base = torch._C.TensorBase
+    census.types.ids.add(id(torch.Tensor))
+    things = [dict.fromkeys("abcdefgh", Thing()) for _ in range(100)]
+    first, last = torch.zeros(1), torch.zeros(1)
+    held = [first, *things, last]
+    before = census.track(first), census.track(last)
+    for one in before:
+        one.names = f"held[{0 if one is before[0] else len(held) - 1}]"
+    visit = Visit(lambda way, kinds: (held, ""), (), "held", "")
+    visit.ids = {one.id for one in before}
+    kinds: Any = Counting(make_kinds(Context(torch, census, []), census.base))
+    assert _look(visit, census, kinds, lambda tracked: None, 0.0, False) == 2
+    assert 100 < kinds.asked <= MOST_LOOKED + 10
+    assert [one.names for one in before] == ["held[0]", "held[101]"]  # what was not come to keeps its name

@@ -104,10 +104,11 @@ def test_very_many_tasks_take_nothing_from_what_threads_hold(program: Any, conne
     client = connect(path)
     client.refresh()
     client.send({"t": "subscribe", "interval": 0.1})
-    for _ in range(5):
+    found = 0
+    while found < 5:  # another tensor is there every 2 ms: on a busy machine not every sample comes upon it
         header = client.until("sample")
         names = [name for row in client.tables["tensors"].values() for name in row["names"]]
-        assert len([name for name in names if name.startswith("mine @ work() ")]) == 1
+        found += len([name for name in names if name.startswith("mine @ work() ")]) == 1
         assert not [name for name in names if name.startswith("held @ ")]
     assert TASKS in header["coverage"]["reasons"]
 
@@ -130,6 +131,29 @@ def test_another_task_with_a_frame_at_the_same_address_is_not_taken_for_it() -> 
         second.cancel()
         await asyncio.gather(first, second, return_exceptions=True)
         assert suspended.find(one, at) is None
+
+    asyncio.run(main())
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="CPython 3.14 keeps its tasks in C")
+def test_very_many_tasks_of_a_class_of_the_program_are_not_gone_through() -> None:
+    class Own(asyncio.Task):  # type: ignore[type-arg]
+        pass
+
+    async def held() -> None:
+        await asyncio.Event().wait()
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        some = [Own(held(), loop=loop) for _ in range(suspended.MOST_REFERENCES - 10)]
+        await asyncio.sleep(0)
+        assert suspended.frames(lambda code: True) is not None
+        some += [Own(held(), loop=loop) for _ in range(20)]
+        await asyncio.sleep(0)
+        assert suspended.frames(lambda code: True) is None
+        for task in some:
+            task.cancel()
+        await asyncio.gather(*some, return_exceptions=True)
 
     asyncio.run(main())
 
