@@ -249,6 +249,11 @@ class Census:
         self._by_ref[id(tracked.ref)] = tracked
         self.dead.append(tracked.ref)
 
+    def dying(self) -> int:
+        """Return how many are still on the books and have died: `dead` tells of many that never were, too."""
+        known = ((self._by_ref.get(id(ref)), ref) for ref in tuple(self.dead))
+        return sum(tracked is not None and tracked.ref is ref for tracked, ref in known)
+
     def bury(self) -> Optional[Tracked]:
         """Take one dead tensor off the books and return its entry; None where no tracked one died."""
         while self.dead:

@@ -22,6 +22,8 @@ AUDIT_SHARE = 0.25  # of the budget
 # Modules refer to the classes of tensors from annotations and tables of theirs, also some time after they are entered.
 IMPORT_SECONDS = 2.0
 IMPORT_SHARE = 0.5  # of the budget: imports are soon over, and one audit settles what they leave open
+ROUGH = 5  # collections while a scan goes by
+CHURN = "very many tensors come and go: some that came while all were looked for may not be found yet"
 IMPORTING = "modules are being imported: tensors that are made meanwhile may not be found yet"
 AUDITED = "nothing is missed for that, but the program's audit hooks (sys.addaudithook) are called by what is looked at"
 NO_GRAD_FN = (
@@ -60,6 +62,8 @@ class Coverage:
         self._modules, self._classes = len(sys.modules), 0  # as of the last look at the references
         self._imported_at = float("-inf")
         self._passed = 0  # of what is young, before the last scan
+        self._left_over = 0  # references beyond those known of, that the last scan found no tensors for
+        self._rough = False  # whether the only scan so far may have missed what came while it went by
         self._open = False  # whether tensors may be among these, and too many to pass over
         self._not_before = self._soonest = 0.0
         self._anyhow_at = 0.0
@@ -67,9 +71,10 @@ class Coverage:
         self.cpu = time.thread_time
 
     def _beyond_known(self) -> int:
-        """Return how many references to the classes there are beyond the tensors that are known."""
+        """Return how many references to the classes there are beyond the tensors that are known and alive."""
         classes = [ref() for ref in self._types.tensors if ref() is not None]
-        return sum(map(sys.getrefcount, classes)) - len(self._census.by_id)
+        references = sum(map(sys.getrefcount, classes))  # first: who dies in between must not lower what is beyond
+        return references - len(self._census.by_id) + self._census.dying()
 
     def _unsettled(self) -> bool:
         """Whether modules or counted classes have come or gone since the last look, or modules a moment ago."""
@@ -93,8 +98,15 @@ class Coverage:
     def scanned(self, young: Young, types: Types, passed: int = 0, cost: float = 0.0) -> None:
         """A scan is over: what is tracked now is all there is."""
         now = self._census.clock()
-        # Some of those that are known may be dead and not off the books yet: the next check lowers what is too much.
-        self._beyond = self._beyond_known() + len(self._census.dead)
+        beyond = self._beyond_known()
+        more = 0 if self._beyond is None else beyond - self._beyond
+        # Where tensors moved on while the scan went by, it may have missed some: only what two scans have left over, as
+        # much each time, are other references for certain.
+        moved = young.passed - passed
+        self._rough = moved > ROUGH and (self._beyond is None or (self._rough and abs(more) > SLACK))
+        if self._beyond is None or self._unclear or not moved or abs(more - self._left_over) <= SLACK:
+            self._beyond, more = beyond, 0
+        self._left_over = more
         self._missing = self._unclear = 0
         self._open = False
         self._unsettled()
@@ -108,15 +120,14 @@ class Coverage:
 
     def some_missing(self, young: Young) -> bool:
         """Whether there are more tensors than are known, and collections that may have moved them on unseen."""
-        return self._missing + self._unclear > 0 and young.passed > self._passed
+        return self._rough or (self._missing + self._unclear > 0 and young.passed > self._passed)
 
     def check(self, young: Young) -> None:
         """Compare, right after a drain. What was missed by the last scan is not taken for what always was beyond."""
         if self._beyond is not None:
             gap = self._beyond_known()
-            # A tensor that has died since the drain takes its reference with it, and is on the books all the same.
-            self._beyond = min(self._beyond, gap + len(self._census.dead))
-            more = max(0, gap - self._beyond)
+            self._beyond = min(self._beyond, gap)
+            more = gap - self._beyond
             self._unclear = min(self._unclear, more)
             if self._unsettled():
                 self._unclear = max(self._unclear, more - self._missing)
@@ -153,6 +164,8 @@ class Coverage:
         missing = self._lasting(MANY)
         if missing:
             found.append(MISSING % missing if missing > 1 else MISSING_ONE)
+        if self._rough and not missing:
+            found.append(CHURN)
         if self._open and self._importing():
             found.append(IMPORTING)
         if self._census.unseen_gradients[0]:

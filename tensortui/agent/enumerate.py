@@ -5,7 +5,7 @@ import gc
 import sys
 import weakref
 from itertools import chain, compress, repeat, tee
-from typing import Any, Callable, Deque, Dict, List, Sequence, Set
+from typing import Any, Callable, Deque, Dict, Iterator, List, Sequence, Set
 
 from tensortui.agent.census import Census, Keyed, Work, has_base
 from tensortui.agent.containers import HEAP_TYPE, is_wrapper, type_flags
@@ -188,6 +188,19 @@ class Young:
                 pause = min(2 * self._pause[generation] or PAUSE, MOST_PAUSE) if len(objects) > YOUNG_LIMIT else 0.0
                 self._pause[generation], self._not_before[generation] = pause, now + pause
                 del objects
+
+    def keep_up(self, work: Iterator[Any]) -> Iterator[Any]:
+        """Go on with some work, and look in between whenever the collector is about to move on what is young.
+
+        A program that makes thousands of tensors a second would otherwise have moved many past us by the end of a scan.
+        """
+        level = -1
+        for said in work:
+            yield said
+            now = gc.get_count()[1]
+            if now != level:
+                self.look()
+                level = now
 
     def look_at_all(self, generation: int) -> None:
         """Note all of a generation however large it is, by one call of a C function: its list is never in hand.

@@ -17,6 +17,8 @@ ABRIDGED = "names: of containers with more than %d entries only the first %d and
     containers.HEAD + containers.TAIL, containers.HEAD, containers.TAIL,
 )  # fmt: skip
 RECENT_ENTRIES = 500  # below one variable
+NOT_YET = "names and roles were not looked for yet"
+BUILTINS = "__builtins__"  # in the globals of every module, and none of theirs
 LIBRARY_DEPTH = 3
 LIBRARY_EVERY = 60.0  # seconds
 
@@ -224,7 +226,7 @@ class Globals:
                 only_modules(keys, values, self._kinds) if self._modules else direct_first(keys, values, self._kinds)
             )
             # A key of the program's own class would be asked for its hash.
-            self._keys = [key for key in chosen if type(key) is str]
+            self._keys = [key for key in chosen if type(key) is str and key != BUILTINS]
         return ((VARIABLE, key, space.get(key)) for key in self._keys[start:])
 
 
@@ -261,6 +263,8 @@ def _sort_modules(memory: Memory) -> Work:
         if space is None or id(space) == main:  # as `__mp_main__`, for one
             continue
         file = space.get("__file__")
+        if name == "builtins":  # where an interactive interpreter keeps what it last printed
+            memory.own.append(name)
         if type(file) is not str:
             continue
         if is_installed(file):

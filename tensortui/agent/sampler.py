@@ -2,6 +2,7 @@
 
 import sys
 import time
+from itertools import islice, takewhile
 from typing import Any, Callable, Dict, Generator, List, Optional
 
 from tensortui.agent import graph, names, nodes, variables
@@ -19,6 +20,8 @@ PASS_LIMIT = 0.5  # CPU seconds of one pass: a program may hold more objects tha
 BRIEF = "asked too often to read all anew: versions and names may be up to %d s old"
 NEVER = "asked too often to read all: not everything has been read and named yet"
 APART = "tensors without a storage of their own, such as sparse ones, are in no total: %d, %d bytes"
+LATELY, FEW = 2_000, 8  # tensors made last that are asked whether they have names, and so many without are usual
+NAMELESS = "names were last looked for %.0f s ago: %d tensors that came since then have none yet"
 TORN = 0.5  # seconds
 SPREAD = "what is new was read over %.1f s: tensors that live shorter than that may be missing"
 RECENT_SHARE = 1.0  # budgets: what naming the newest may take where that is much
@@ -43,7 +46,9 @@ class Sampler:
         variables.frame_locals()
         self.scanner = PoolScanner()
         self.coverage = Coverage(self.census, self.scanner, budget, self.types)
-        self._pass_reasons: Dict[str, List[str]] = {"graph": [NOT_YET]}  # by pass, of its last run
+        # By pass, of its last run.
+        self._pass_reasons: Dict[str, List[str]] = {"names": [names.NOT_YET], "graph": [NOT_YET]}
+        self._named_at = 0.0  # when the last pass over the names that has ended began
         self._types_at = 0.0
         self._recent_at = 0.0
         self._recent_due = False  # something was born that was not looked for in containers yet
@@ -72,9 +77,21 @@ class Sampler:
         if self.spread > TORN:
             found.append(SPREAD % self.spread)
         found += names.revisit_of(self.census).reasons()
+        found += self._nameless()
         if self.brief:
             found.append(BRIEF % (time.monotonic() - self.complete_at) if self.complete_at else NEVER)
         return found
+
+    def _nameless(self) -> List[str]:
+        """Return one sentence where much has come since the names were looked for: a new model, a buffer that fills."""
+        if not self._named_at:
+            return []
+        newest = islice(reversed(self.census.by_id.values()), LATELY)
+        new = takewhile(lambda one: one.born > self._named_at, newest)
+        count = sum(not (one.names or one.saved or one.cpp_only) for one in new)
+        if count <= max(FEW, len(self.census.by_id) // 20):
+            return []
+        return [NAMELESS % (self.census.clock() - self._named_at, count)]
 
     # -- enumeration
 
@@ -82,10 +99,9 @@ class Sampler:
         """Find everything that lives now: what is born during the scan is young when that is over, or is missed."""
         yield from self.types.refresh()
         self._types_at = self.census.clock()
-        yield from self.scan()
         self.young.look()
-        yield from absorb(self.young, self.census, self.readings.read_newest)
-        self.coverage.scanned(self.young, self.types)
+        passed = yield from self._scan_closely()
+        self.coverage.scanned(self.young, self.types, passed)
         self.census.first = self.census.last
 
     def scan(self) -> Work:
@@ -154,10 +170,17 @@ class Sampler:
 
     def _scan_again(self) -> Work:
         start = self.coverage.cpu()
-        passed = self.young.passed
-        yield from self.scan()
-        yield from absorb(self.young, self.census, self.readings.read_newest)
+        passed = yield from self._scan_closely()
         self.coverage.scanned(self.young, self.types, passed, self.coverage.cpu() - start)
+
+    def _scan_closely(self) -> Generator[Any, None, int]:
+        """Scan, and look at what is young meanwhile; return how many collections there had been before."""
+        passed = self.young.passed
+        yield from self.young.keep_up(self.scan())
+        self.young.look()
+        yield from absorb(self.young, self.census, self.readings.read_newest)
+        yield from self.readings.bury()
+        return passed
 
     def compact(self) -> Work:
         """Keep the tables' dictionaries from growing for ever."""
@@ -286,6 +309,8 @@ class Sampler:
             merged = {**self._direct, **context.direct}
             self._direct = {number: names for number, names in merged.items() if number in self.census.by_id}
         yield from self._apply(kind, context, started, complete is not False)
+        if kind == "names":
+            self._named_at = started
 
     def _apply(self, kind: str, context: Context, started: float, complete: bool) -> Work:
         """Take over what a pass found; what it did not find has no name, if born before the time `complete`.

@@ -125,11 +125,15 @@ class Workshop:
         yield from self.sampler.run_graph()
         yield from self.sampler.readings.read_fresh()
         yield from self.sampler.compact()
-        yield from self.sampler.complete()
-        yield from self._moment(True)  # much has come and gone in a program that makes its steps meanwhile
+        yield from self.sampler.young.keep_up(self._last_look())
         self._passes_at = self.sampler.complete_at = time.monotonic()
         self.sampler.brief = False
         yield from self._answer()
+
+    def _last_look(self) -> Work:
+        """Find what was missed, and what has come since: much has, in a program that makes its steps meanwhile."""
+        yield from self.sampler.complete()
+        yield from self._moment(True)
 
     def _brief(self) -> Work:
         """Answer with what is new, and with what else is known: reading everything anew would cost too much."""

@@ -1,3 +1,4 @@
+import builtins
 import collections
 import gc
 import sys
@@ -364,6 +365,12 @@ def test_thousands_of_globals_are_told_apart_once_and_not_for_each_piece(agent, 
     assert found.of(module.last)[0] == ["program.last"]
     assert len(pieces) > 50
     assert sum(size > 2900 for size in told) == 3  # the modules among them; the tensors; the rest
+
+
+def test_what_an_interactive_interpreter_last_printed_is_no_variable_of_any_module(agent, program, monkeypatch):
+    program.__builtins__ = vars(builtins)
+    monkeypatch.setattr(builtins, "_", t(), raising=False)
+    assert agent().names().of(builtins._)[0] == ["builtins._"]
 
 
 def test_the_class_of_a_module_that_nothing_leads_to_goes_with_it(agent):
