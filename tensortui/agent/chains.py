@@ -1,6 +1,5 @@
 """What a search for holders found, as chains of words from a root down to the tensor."""
 
-from itertools import islice
 from typing import Any, Dict, Generator, List, Set, Tuple
 
 from tensortui.agent import labels
@@ -10,6 +9,8 @@ from tensortui.agent.links import Link
 from tensortui.wire.messages import CHAINS_LIMIT
 
 MOST, LONGEST = CHAINS_LIMIT, 48
+MOST_VIEWS = 2  # of which a tensor is said to be the base
+FEW = 200  # tensors that are looked at between two pieces
 MOST_PATHS, MOST_WAYS = 2_000, 8  # that are looked at in all, and by which one object is come to
 GRADIENT = ".grad"
 UNREACHABLE = "nothing of the program leads there: the garbage collector frees it when it comes by"
@@ -32,11 +33,11 @@ def chains_of(
     most: int,
     behind: Dict[int, List[Chain]],
     whole: bool,
-) -> List[Chain]:
+) -> Generator[None, None, List[Chain]]:
     """Return at most `most` different chains, those that begin at something that the program reaches first.
 
     `paths` are those of `paths_of`. `behind` has those that lead through the autograd graph, by the address they lead
-    to: all of them where the graph was read as a `whole`.
+    to: all of them where the graph was read as a `whole`. Yields between pieces.
     """
     found, ends = list(paths[0]), paths[1]
     for chain in behind.get(target.address, ()):
@@ -46,7 +47,7 @@ def chains_of(
             _add(found, [*chain, *steps_of(path, "")])
     if not whole and target.address not in behind and (tracked.saved_as or tracked.saved):
         _add(found, [UNKNOWN, ("graph", tracked.saved_as or "saved for backward")])
-    for step in _of_torch(tracked, census):
+    for step in (yield from _of_torch(tracked, census)):
         _add(found, [step])
     for path in ends:
         if path[-1][0].address not in behind:
@@ -125,17 +126,25 @@ def _end(node: Node, cut: bool) -> Step:
     return "unreachable", UNREACHABLE
 
 
-def _of_torch(tracked: Tracked, census: Census) -> List[Step]:
-    """Return in which ways torch holds the tensor without its graph, as far as that is known by the census."""
+def _of_torch(tracked: Tracked, census: Census) -> Generator[None, None, List[Step]]:
+    """Return in which ways torch holds the tensor without its graph, as far as that is known by the census.
+
+    Yields between pieces: the views are looked for among all tensors.
+    """
     found: List[Step] = []
     for name in tracked.names.split(SEPARATOR) if tracked.names else ():
         if name.endswith(GRADIENT):
             found.append(("gradient", name))
-    if tracked.views:
-        views = (other for other in list(census.by_id.values()) if other.base == tracked.id)
-        for view in islice(views, 2):
-            name = view.names.partition(SEPARATOR)[0]
+    views, most = 0, min(tracked.views, MOST_VIEWS)
+    for place, other in enumerate(list(census.by_id.values()) if most else ()):
+        if not place % FEW:
+            yield
+        if other.base == tracked.id:
+            name = other.names.partition(SEPARATOR)[0]
             found.append(("base", "base of the view %s" % (name or "without a name")))
+            views += 1
+            if views == most:
+                break
     return found
 
 

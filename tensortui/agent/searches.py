@@ -141,10 +141,10 @@ class Searches:
             yield from behind.read()
             ways = yield from behind.find(list(dict.fromkeys([tracked.pyid, *asked])), heap, make)
             reasons = behind.reasons
+        limit = min(CHAINS if header["limit"] is None else header["limit"], CHAINS_LIMIT)
+        chains = yield from chains_of(search, targets[0], paths, tracked, census, limit, ways, not reasons)
         if tracked.ref() is None:
             return {"t": "failed", "request": header["request"], **NO_TENSOR}
-        limit = min(CHAINS if header["limit"] is None else header["limit"], CHAINS_LIMIT)
-        chains = chains_of(search, targets[0], paths, tracked, census, limit, ways, not reasons)
         cut = any(one.cut for one in made)
         reasons = [CUT] * cut + [search.locals_reason] * bool(search.locals_reason) + reasons
         return answer(header, chains, reasons, not reasons)

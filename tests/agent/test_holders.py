@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tensortui.agent.chains import paths_of
+from tensortui.agent.chains import chains_of, paths_of
 from tensortui.agent.holders import Down, Node
 from tensortui.agent.links import Link, Spot
-from tensortui.wire.messages import CHAINS_LIMIT
+from tensortui.wire.messages import CHAINS_LIMIT, OTHER
 
 PROGRAM = """
 import collections, functools, gc, sys, threading, torch
@@ -148,6 +148,17 @@ class Asked:
         return [[(kind, label) for kind, label in chain] for chain in answer["chains"]]
 
 
+def result(work: Any) -> tuple[int, Any]:
+    """In how many pieces the work was done, and what came of it."""
+    pieces = 0
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            return pieces, end.value
+        pieces += 1
+
+
 @pytest.fixture
 def asked(program: Any, connect: Any) -> Asked:
     process, path = program(PROGRAM, budget=1.0)
@@ -187,15 +198,22 @@ def test_ways_up_are_gone_through_in_many_pieces() -> None:
         one.down = [Down(other, Spot(0, 0), Link("index", "[0]")) for other in some if other is not one]
     some[-1].roots.append(("global", "it"))
     search: Any = SimpleNamespace(nodes={node.address: node for node in some}, cut=False)
-    work, pieces = paths_of(search, some[0]), 0
-    with pytest.raises(StopIteration) as end:
-        while True:
-            next(work)
-            pieces += 1
-    chains, ends = end.value.value
+    pieces, (chains, ends) = result(paths_of(search, some[0]))
     assert chains[0] == [("global", "it"), ("index", "[0]")]
     assert pieces > len(some) + len(chains) + len(ends)
     assert search.cut
+
+
+def test_views_are_looked_for_in_many_pieces() -> None:
+    count = 100_000
+    by_id = {number: SimpleNamespace(id=number, base=None, names="") for number in range(count)}
+    by_id[count - 1] = SimpleNamespace(id=count - 1, base=7, names="view")
+    tracked: Any = SimpleNamespace(id=7, names="it", found=OTHER, views=2, saved=False, saved_as="")
+    search: Any = SimpleNamespace(cut=False)
+    census: Any = SimpleNamespace(by_id=by_id)
+    pieces, chains = result(chains_of(search, Node(1), ([], []), tracked, census, 8, {}, True))
+    assert chains == [[("base", "base of the view view")]]
+    assert pieces >= count / 500
 
 
 def test_no_more_chains_are_told_than_a_viewer_takes(asked: Asked) -> None:
