@@ -6,13 +6,13 @@ from tensortui.agent import labels
 from tensortui.agent.census import SEPARATOR, Census, Tracked
 from tensortui.agent.holders import Node, Search
 from tensortui.agent.links import Link
-from tensortui.wire.messages import CHAINS_LIMIT
+from tensortui.wire.messages import CHAINS_LIMIT, GRADIENT
 
 MOST, LONGEST = CHAINS_LIMIT, 48
 MOST_VIEWS = 2  # of which a tensor is said to be the base
 FEW = 200  # tensors that are looked at between two pieces
 MOST_PATHS, MOST_WAYS = 2_000, 8  # that are looked at in all, and by which one object is come to
-GRADIENT = ".grad"
+SUFFIX = ".grad"  # of a gradient's name, and of an attribute of any object
 UNREACHABLE = "nothing of the program leads there: the garbage collector frees it when it comes by"
 NOT_PYTHON = "%d of its %d references were not found in Python objects: C++ code, or a call that is running"
 
@@ -132,8 +132,8 @@ def _of_torch(tracked: Tracked, census: Census) -> Generator[None, None, List[St
     Yields between pieces: the views are looked for among all tensors.
     """
     found: List[Step] = []
-    for name in tracked.names.split(SEPARATOR) if tracked.names else ():
-        if name.endswith(GRADIENT):
+    for name in tracked.names.split(SEPARATOR) if tracked.found == GRADIENT else ():
+        if name.endswith(SUFFIX):
             found.append(("gradient", name))
     views, most = 0, min(tracked.views, MOST_VIEWS)
     for place, other in enumerate(list(census.by_id.values()) if most else ()):

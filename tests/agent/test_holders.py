@@ -76,6 +76,7 @@ network[1].register_forward_hook(functools.partial(print, hook)); del hook
 @functools.lru_cache(100_000)
 def load_one(number): return [torch.zeros(126)] if number == 2000 else number
 for number in range(3000): load_one(number)
+plain = Trainer(); plain.grad = torch.zeros(137)
 START_AGENT
 print("READY", flush=True)
 for line in sys.stdin:
@@ -110,6 +111,7 @@ CASES = {
     117: [[("global", "partial"), ("attribute", ".args"), ("index", "[0]")]],
     120: [[("global", "two")], [("global", "again"), ("key", "['two']")]],
     121: [[("local", "local @ wait() <string>:56 [worker]")]],
+    137: [[("global", "plain"), ("attribute", ".grad")]],
     126: [[("global", "load_one"), ("cache", "lru_cache of load_one()"), ("index", "[0]")]],
     123: [
         [
