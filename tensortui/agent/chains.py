@@ -4,7 +4,7 @@ from typing import Any, Dict, Generator, List, Set, Tuple
 
 from tensortui.agent import labels
 from tensortui.agent.census import SEPARATOR, Census, Tracked
-from tensortui.agent.holders import Node, Search
+from tensortui.agent.holders import Down, Node, Search
 from tensortui.agent.links import Link
 from tensortui.wire.messages import CHAINS_LIMIT, GRADIENT
 
@@ -13,6 +13,7 @@ MOST_VIEWS = 2  # of which a tensor is said to be the base
 FEW = 200  # tensors that are looked at between two pieces
 MOST_PATHS, MOST_WAYS = 2_000, 8  # that are looked at in all, and by which one object is come to
 SUFFIX = ".grad"  # of a gradient's name, and of an attribute of any object
+LOST = "unreachable"
 UNREACHABLE = "nothing of the program leads there: the garbage collector frees it when it comes by"
 NOT_PYTHON = "%d of its %d references were not found in Python objects: C++ code, or a call that is running"
 
@@ -52,8 +53,10 @@ def chains_of(
     for path in ends:
         if path[-1][0].address not in behind:
             _add(found, [_end(path[-1][0], search.cut), *steps_of(path, "")])
-    if not found and not search.cut:
-        found.append([_end(target, False)])
+    # What the collector does not know is not counted to what was found.
+    counted = target.lost or any(path[0][0].plain for path in ends)
+    if not search.cut and (not found or (all(chain[0][0] == LOST for chain in found) and not counted)):
+        found.insert(0, [_end(target, False)])  # once these circles are freed it is still held
     return found[:most]
 
 
@@ -66,20 +69,25 @@ def missing(target: Node, ends: List[Path]) -> List[int]:
 def paths_of(search: Search, target: Node) -> Generator[None, None, Paths]:
     """Return the chains that begin at something that the program reaches, and the ways up that end before that.
 
+    A way does not end where all that holds the last of it is on it already: what leads there leads to the tensor too,
+    by another way. But of what nothing leads to that is the end, of one way for each by which it holds the tensor.
+
     Yields between the objects and between the ways: of objects that refer to one another there are very many.
     """
     found: List[Chain] = []
     ends: List[Path] = []
     holders = yield from _holders(search)
+    tops = yield from _tops(search, holders)
     todo: List[Path] = [[]]
+    lost: List[Path] = []  # those that come to what nothing leads to: told last, for what leads there is in a circle
     for root in target.roots:
         _add(found, [root])
     times: Dict[int, int] = {}  # objects that refer to each other would be gone through in every order
     left = MOST_PATHS
-    while todo and left and len(found) + len(ends) < MOST:
+    while (todo or lost) and left and len(found) + len(ends) < MOST:
         yield
         left -= 1
-        path = todo.pop(0)
+        path = (todo or lost).pop(0)
         last = path[-1][0] if path else target
         times[last.address] = times.get(last.address, 0) + 1
         if times[last.address] > MOST_WAYS:
@@ -88,15 +96,15 @@ def paths_of(search: Search, target: Node) -> Generator[None, None, Paths]:
             _add(found, [root, *steps_of(path, root[0])])
         if path and last.roots:
             continue
-        on: Set[int] = {target.address, *(node.address for node, _ in path)}
+        if path and (last.lost or last.address in tops):
+            ends.append((yield from _closed(path, target, holders)) if last.lost else path)
+            continue
+        on = _on(path, target)
         above = [one for one in holders.get(last.address, ()) if one[0].address not in on]
-        if last.hooks:  # that is certain, and what the collector does not know is not
-            above = [one for one in above if not one[0].plain]
-        if path and not above and not last.plain:
-            ends.append(path)
-        if len(path) < LONGEST and len(todo) < MOST_PATHS:
-            todo += [[*path, one] for one in above[:MOST]]
-    search.cut = search.cut or bool(todo)
+        if len(path) < LONGEST and len(todo) + len(lost) < MOST_PATHS:
+            for one in sorted(above, key=lambda one: one[0].lost)[:MOST]:
+                (lost if one[0].lost else todo).append([*path, one])
+    search.cut = search.cut or bool(todo or lost)
     return found, ends
 
 
@@ -105,13 +113,73 @@ def _add(found: List[Chain], chain: Chain) -> None:
         found.append(chain)
 
 
+def _on(path: Path, target: Node) -> Set[int]:
+    return {target.address, *(node.address for node, _ in path)}
+
+
 def _holders(search: Search) -> Generator[None, None, Dict[int, Path]]:
+    """Return for addresses what was found to hold what is there."""
     found: Dict[int, Path] = {}
     for node in list(search.nodes.values()):
         yield
-        for down in () if node.size else node.down:
+        for down in () if node.size else _down(node):
             found.setdefault(down.held.address, []).append((node, down.link))
     return found
+
+
+def _down(node: Node) -> "List[Down]":
+    """Return what a node leads to. Hooks and references that were counted are certain, what the collector does not know
+    is not."""
+    if not node.plain:
+        return node.down
+    return [down for down in node.down if not down.held.hooks and down.held.seen < down.held.references]
+
+
+def _tops(search: Search, holders: Dict[int, Path]) -> Generator[None, None, Set[int]]:
+    """Return the addresses at which a way up ends: nothing was found to hold what is there, or not all that does.
+
+    The latter only in a circle that is come to from nowhere else. If all holders of all that is in it were found, it is
+    certain that nothing leads to it: that is noted, as `lost`.
+    """
+    every = [node for node in search.nodes.values() if not node.size]
+    ends = [node for node in every if node.address not in holders and not node.roots and not node.plain]
+    led: Set[int] = set()
+    yield from _lead([*ends, *(node for node in every if node.roots)], led)
+    rest = [node for node in every if node.address not in led and node.address in holders]
+    unclear = [node for node in rest if not node.plain and (node.seen < node.references or node.hooks)]
+    yield from _lead(unclear, led)
+    for node in every:
+        node.lost = node.address in holders and node.address not in led and node.seen >= node.references
+    return {node.address for node in (*ends, *unclear)}
+
+
+def _lead(nodes: "List[Node]", led: Set[int]) -> Generator[None, None, None]:
+    """Add the addresses of some nodes to `led`, and of all that they lead to."""
+    todo = list(nodes)
+    led.update(node.address for node in nodes)
+    while todo:
+        yield
+        for down in _down(todo.pop()):
+            if down.held.address not in led:
+                led.add(down.held.address)
+                todo.append(down.held)
+
+
+def _closed(path: Path, target: Node, holders: Dict[int, Path]) -> Generator[None, None, Path]:
+    """Return a way up to what nothing leads to, gone on with until it comes to what is on it already."""
+    todo, met = [path], _on(path, target)
+    while todo:
+        yield
+        path = todo.pop(0)
+        on = _on(path, target)
+        above = [one for one in holders[path[-1][0].address] if one[0].address in holders]
+        if any(one[0].address in on for one in above):
+            break
+        for one in above:
+            if one[0].address not in met:
+                met.add(one[0].address)
+                todo.append([*path, one])
+    return path
 
 
 def _end(node: Node, cut: bool) -> Step:
@@ -119,11 +187,11 @@ def _end(node: Node, cut: bool) -> Step:
     absent = node.references - node.seen
     if node.hooks:
         return "hook", "%s in an autograd graph" % next(iter(node.hooks.values()))
-    if cut:
+    if node.lost:
+        return LOST, UNREACHABLE
+    if cut or absent <= 0:
         return "unknown", "the search ended here"
-    if absent > 0:
-        return "C++", NOT_PYTHON % (absent, node.references)
-    return "unreachable", UNREACHABLE
+    return "C++", NOT_PYTHON % (absent, node.references)
 
 
 def _of_torch(tracked: Tracked, census: Census) -> Generator[None, None, List[Step]]:

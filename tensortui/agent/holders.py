@@ -43,7 +43,9 @@ class Down(NamedTuple):
 class Node:
     """An object, or a buffer of one, known by its address."""
 
-    __slots__ = ("address", "down", "hooks", "over", "owners", "plain", "references", "roots", "seen", "size")
+    __slots__ = (
+        "address", "down", "hooks", "lost", "over", "owners", "plain", "references", "roots", "seen", "size",
+    )  # fmt: skip
 
     def __init__(self, address: int, size: int = 0) -> None:
         """Start with nothing known of it."""
@@ -56,6 +58,7 @@ class Node:
         self.seen = 0  # of them, those that were found
         self.plain = False
         self.over = False  # nothing is looked for above it
+        self.lost = False  # all that holds it was found, and nothing leads to any of that
         self.hooks: Dict[int, str] = {}  # objects of C++ that hold it, a dictionary of hooks, and what they are
 
 

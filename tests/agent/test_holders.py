@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from tensortui.agent.chains import chains_of, paths_of
+from tensortui.agent.chains import NOT_PYTHON, UNREACHABLE, chains_of, paths_of
 from tensortui.agent.holders import Down, Node
 from tensortui.agent.links import Link, Spot
 from tensortui.wire.messages import CHAINS_LIMIT, OTHER
 
 PROGRAM = """
-import collections, functools, gc, sys, threading, torch
+import collections, ctypes, functools, gc, sys, threading, torch
 class Trainer: pass
 class Slotted:
     __slots__ = ("held",)
@@ -76,6 +76,13 @@ network[1].register_forward_hook(functools.partial(print, hook)); del hook
 @functools.lru_cache(100_000)
 def load_one(number): return [torch.zeros(126)] if number == 2000 else number
 for number in range(3000): load_one(number)
+run = Trainer(); run.callback = Trainer(); run.callback.trainer = run; run.loss = torch.zeros(132); runs = [run]
+itself = torch.zeros(133); itself.extra = [itself]
+both = torch.zeros(134); ring = Trainer(); ring.self = ring; ring.held = both
+ring = [Trainer() for _ in range(3)]; ring[0].held = torch.zeros(135)
+for one in ring: one.near = [other for other in ring if other is not one]
+wrapped = Trainer(); wrapped.child = Trainer(); wrapped.child.parent = wrapped; wrapped.held = torch.zeros(136)
+ctypes.pythonapi.Py_IncRef(ctypes.py_object(wrapped)); del run, ring, one, wrapped
 plain = Trainer(); plain.grad = torch.zeros(137)
 START_AGENT
 print("READY", flush=True)
@@ -111,6 +118,10 @@ CASES = {
     117: [[("global", "partial"), ("attribute", ".args"), ("index", "[0]")]],
     120: [[("global", "two")], [("global", "again"), ("key", "['two']")]],
     121: [[("local", "local @ wait() <string>:56 [worker]")]],
+    132: [[("global", "runs"), ("index", "[0]"), ("attribute", ".loss")]],
+    133: [[("global", "itself")]],
+    134: [[("global", "both")], [("unreachable", UNREACHABLE), ("attribute", ".held")]],
+    136: [[("C++", NOT_PYTHON % (1, 2)), ("attribute", ".held")]],
     137: [[("global", "plain"), ("attribute", ".grad")]],
     126: [[("global", "load_one"), ("cache", "lru_cache of load_one()"), ("index", "[0]")]],
     123: [
@@ -181,9 +192,10 @@ def test_what_torch_itself_holds(asked: Asked) -> None:
 
 
 def test_a_circle_that_nothing_leads_to_is_unreachable(asked: Asked) -> None:
-    (chain,) = asked.chains(118)
-    assert chain[0][0] == "unreachable"
-    assert chain[-1] == ("attribute", ".held")
+    for size in (118, 135):
+        (chain,) = asked.chains(size)
+        assert chain[0][0] == "unreachable"
+        assert chain[-1] == ("attribute", ".held")
 
 
 def test_objects_that_all_refer_to_each_other_are_not_gone_through_in_every_order(asked: Asked) -> None:
@@ -204,6 +216,39 @@ def test_ways_up_are_gone_through_in_many_pieces() -> None:
     assert chains[0] == [("global", "it"), ("index", "[0]")]
     assert pieces > len(some) + len(chains) + len(ends)
     assert search.cut
+
+
+def test_what_nothing_leads_to_is_told_though_its_circle_is_not_on_the_way() -> None:
+    """Two objects hold each other and the one that holds the tensor: both are come to before the circle closes."""
+    tensor, one, left, right = some = [Node(number) for number in range(4)]
+    for node, held in ((one, [tensor]), (left, [one, right]), (right, [one, left])):
+        node.down = [Down(other, Spot(0, 0), Link("index", "[0]")) for other in held]
+    for node, references in zip(some, (1, 2, 1, 1), strict=True):
+        node.references = node.seen = references
+    search: Any = SimpleNamespace(nodes={node.address: node for node in some}, cut=False)
+    _, (found, ((way, *_),)) = result(paths_of(search, tensor))
+    assert way[0] is one
+    assert not found
+    assert all(node.lost for node in some)
+    right.references += 1  # that one was not found: what it leads to is not lost
+    _, (found, ends) = result(paths_of(search, tensor))
+    assert {path[-1][0].address for path in ends} == {right.address}
+    assert not found
+    assert not any(node.lost for node in some)
+
+
+def test_a_stray_word_in_what_the_collector_does_not_know_leads_nowhere() -> None:
+    """All references were found without it."""
+    tensor, ring, stray = some = [Node(number) for number in range(3)]
+    for node, held in ((ring, [tensor, ring]), (stray, [ring])):
+        node.down = [Down(other, Spot(0, 0), Link("object", "it")) for other in held]
+    tensor.references = tensor.seen = ring.references = ring.seen = 1
+    stray.plain, stray.roots = True, [("global", "it")]
+    search: Any = SimpleNamespace(nodes={node.address: node for node in some}, cut=False)
+    _, (found, ends) = result(paths_of(search, tensor))
+    assert found == []
+    assert [[node.address for node, _ in path] for path in ends] == [[ring.address]]
+    assert ring.lost
 
 
 def test_views_are_looked_for_in_many_pieces() -> None:
