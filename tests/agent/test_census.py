@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from tensortui.agent import coverage
+from tensortui.agent import coverage, names
 from tensortui.agent import enumerate as enumeration
 from tensortui.agent.census import Census, Context
 from tensortui.agent.dense import Dense
@@ -25,7 +25,7 @@ from tensortui.agent.rows import cell
 from tensortui.agent.sampler import Sampler
 from tensortui.agent.sparse import SparseSize
 from tensortui.agent.storages import Size
-from tensortui.wire.messages import INPUT, PARAMETER
+from tensortui.wire.messages import INPUT, NOT_YET, PARAMETER
 
 
 def finish(work: Generator[None, None, Any]) -> Any:
@@ -61,7 +61,7 @@ def test_frozen_objects_are_found_in_the_pools_and_missed_honestly_without(sampl
     try:
         finish(sampler.start())
         assert all(sampler.census.find(one) for one in kept)
-        assert sampler.reasons() == ["the autograd graph was not looked through yet"]
+        assert sampler.reasons() == [names.NOT_YET, NOT_YET]
         sampler.scanner.reason = "as if pools could not be read"
         sampler.coverage._not_before, sampler.types.grown = 0.0, True
         finish(sampler.audit())
