@@ -131,3 +131,53 @@ def test_before_it_counted_there_are_no_steps(build):
         build.tensors[counter] = replace(build.tensors[counter], version=second)
         clock.look(Sample(second, float(second), Process(7), tensors=dict(build.tensors)), float(second), ())
     assert clock.steps(0.0, 102.0) == 2
+
+
+@pytest.mark.parametrize("first", ["parameter", "optimizer"])
+def test_what_does_not_move_counts_no_steps(build, first):
+    """A model that is not trained stands first; of those that are not watched a few are read with each sample."""
+    name = "teacher.weight" if first == "parameter" else "step of teacher.weight"
+    still = build.tensor(None, (), name=name, category=first, requires_grad=True, version=3)
+    net = [build.tensor(None, (), name=f"net.{at}", category="parameter", requires_grad=True) for at in range(8)]
+    growth, steps, now = Growth(), 0, 1000.0
+    assert growth.counter is None
+    for look in range(60):
+        for at, tid in enumerate(net):
+            if tid == growth.counter or (look + at) % len(net) == 0:
+                build.tensors[tid] = replace(build.tensors[tid], version=steps)
+        growth.update(Sample(look + 1, now, Process(7), tensors=dict(build.tensors)))
+        for _ in range(5):
+            build.tensor(None, (4,), name=f"losses[{steps}]")
+            steps += 1
+        now += 2.0
+    assert growth.counter != still
+    assert growth.since_start().steps_per_second == pytest.approx(2.5)
+    (row,) = growth.grown()
+    assert row.count_per_step == pytest.approx(1.0)
+
+
+def test_a_counter_that_only_rests_stays(build):
+    """Others that were not watched are read later, and then have risen since they were read before."""
+    program = Leaking(build, name="model.weight", category="parameter", requires_grad=True)
+    other = build.tensor(None, (), name="model.bias", category="parameter", requires_grad=True)
+    for look in range(30):
+        program.go(2.0, 10 if look < 10 or look > 20 else 0)
+        if look % 12 == 0:
+            build.tensors[other] = replace(build.tensors[other], version=program.steps)
+        program.sample()
+        assert program.growth.counter == program.counter
+
+
+def test_another_counter_takes_over_from_one_that_stopped(build):
+    program = Leaking(build)
+    for _ in range(20):
+        program.go(2.0, 10)
+        program.sample()
+    program.steps, stopped = 0, program.counter
+    build.tensors[stopped] = replace(build.tensors[stopped], version=200)
+    program.counter = build.tensor(None, (), name="head.weight", category="parameter", requires_grad=True)
+    for _ in range(300):
+        program.go(2.0, 6)
+        program.sample()
+    assert program.growth.counter == program.counter
+    assert program.growth.since_start().steps_per_second == pytest.approx(3.0)
