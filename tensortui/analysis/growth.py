@@ -10,9 +10,9 @@ from itertools import chain
 
 from tensortui.analysis.changes import unlike
 from tensortui.analysis.deepening import Deepening, Deeper, Depth
-from tensortui.analysis.kinds import Kind, alike, kind_of
+from tensortui.analysis.kinds import Kind, Place, alike, kind_of
 from tensortui.analysis.steps import StepClock
-from tensortui.analysis.windows import Amount, Window
+from tensortui.analysis.windows import Amount, Rise, Window
 from tensortui.model import LIVE, Sample, Tensor
 from tensortui.wire.messages import NOT_YET
 
@@ -27,7 +27,8 @@ class Grown:
     """One group over the time compared: the least that there was of it in the first part and in the last.
 
     `bytes` are apparent ones (elements times their size), so that a group of views grows too. Per step is None where
-    the program's steps are not known. A list of tensors of many shapes is one group, whose kind has no shape.
+    the program's steps are not known. A list of tensors of many shapes is one group, whose kind has no shape. Tensors
+    without a name that had one before, or will have one soon, are not new: they count from the first.
     """
 
     kind: Kind
@@ -44,6 +45,7 @@ class Grown:
     once: bool  # there is more in one part than in the one before, and never else
     trend: tuple[int, ...]  # over the window: bytes, or tensors where the bytes stay
     shapes: int  # how many shapes its tensors have
+    in_all: Amount | None = None  # of no name: how much more there is of its shape, dtype and device, named or not
 
     @property
     def count_per_second(self) -> float:
@@ -84,19 +86,48 @@ class Comparison:
 _UNKNOWN = Amount(-1, -1)
 
 
-class _Group:
-    """One kind: how much there is of it now, and its newest tensors."""
+class _Total:
+    """How much there is now of one shape, dtype and device."""
 
-    __slots__ = ("bytes", "count", "kind", "newest")
+    __slots__ = ("bytes", "count", "place")
 
-    def __init__(self, kind: Kind) -> None:
-        self.kind = kind
+    def __init__(self, place: Place) -> None:
+        self.place = place
         self.count = self.bytes = 0
-        self.newest: deque[int] = deque(maxlen=NEWEST)
 
     @property
     def size(self) -> Amount:
         return Amount(self.count, self.bytes)
+
+    def add(self, step: int, tensor: Tensor) -> None:
+        self.count += step
+        self.bytes += step * (tensor.bytes or 0)
+
+    def begin(self, now: Amount) -> Amount:
+        """Take what there is now; gives what there was before that which was added until now."""
+        before = Amount(now.tensors - self.count, now.bytes - self.bytes)
+        self.count, self.bytes = now
+        return before
+
+
+class _Group(_Total):
+    """One kind: how much there is of it now, and its newest tensors."""
+
+    __slots__ = ("kind", "newest", "total")
+
+    def __init__(self, kind: Kind, total: _Total) -> None:
+        super().__init__(total.place)
+        self.kind = kind
+        self.total = total  # of all kinds with its place
+        self.newest: deque[int] = deque(maxlen=NEWEST)
+
+
+class _Before:
+    """What there was before a sample of that of which something comes or goes with it."""
+
+    def __init__(self) -> None:
+        self.kinds: dict[Kind, Amount] = {}
+        self.totals: dict[_Total, Amount] = {}
 
 
 class Growth:
@@ -109,6 +140,7 @@ class Growth:
         self._tensors: Mapping[int, Tensor] = {}
         self._kinds: dict[int, Kind] = {}  # of tensors that have come or changed
         self._groups: dict[Kind, _Group] = {}  # those of which something came or went
+        self._totals: dict[Place, _Total] = {}  # of their places
         self._whole = Window(0.0, seconds)
         self._deepening = Deepening(0.0, seconds)
         self._marked: Window | None = None
@@ -155,20 +187,22 @@ class Growth:
             touched = [*change.new, *change.changed, *change.gone]
         else:
             touched = unlike(self._tensors, sample.tensors)
-        before: dict[Kind, Amount] = {}
+        before = _Before()
         if len(self._groups) >= MOST_GROUPS:
             self._forget()
         for number in touched:
             self._move(number, sample.tensors.get(number), before)
         self._find(before, sample)
-        for kind, size in before.items():
-            for window in windows:
+        for window in windows:
+            for kind, size in before.kinds.items():
                 window.note(kind, size, self._groups[kind].size)
+            for total, size in before.totals.items():
+                window.note_total(total.place, size, total.size)
         self._deepening.update(sample)
         self._clock.look(sample, self._whole.now, touched)
         self._seq, self._tensors = sample.seq, sample.tensors
 
-    def _move(self, number: int, tensor: Tensor | None, before: dict[Kind, Amount]) -> None:
+    def _move(self, number: int, tensor: Tensor | None, before: _Before) -> None:
         old = self._tensors.get(number)
         if old is not None:
             if tensor is not None and alike(old, tensor):
@@ -181,42 +215,58 @@ class Growth:
             if group is not None and number not in group.newest:
                 group.newest.append(number)
 
-    def _count(self, kind: Kind, step: int, tensor: Tensor, before: dict[Kind, Amount]) -> _Group | None:
+    def _count(self, kind: Kind, step: int, tensor: Tensor, before: _Before) -> _Group | None:
         group = self._groups.get(kind)
-        if group is None:
-            if len(self._groups) >= MOST_GROUPS:
-                return None
-            group = self._groups[kind] = _Group(kind)
-            before[kind] = _UNKNOWN
-        elif kind not in before:
-            before[kind] = group.size
-        group.count += step
-        group.bytes += step * (tensor.bytes or 0)
+        if group is None and len(self._groups) < MOST_GROUPS:
+            place = kind.place
+            if place not in self._totals:
+                self._totals[place] = _Total(place)
+                before.totals[self._totals[place]] = _UNKNOWN
+            group = self._groups[kind] = _Group(kind, self._totals[place])
+            before.kinds[kind] = _UNKNOWN
+        total = group.total if group is not None else self._totals.get(kind.place)
+        if total is not None:
+            if total not in before.totals:
+                before.totals[total] = total.size
+            total.add(step, tensor)
+        if group is not None:
+            if kind not in before.kinds:
+                before.kinds[kind] = group.size
+            group.add(step, tensor)
         return group
 
-    def _find(self, before: dict[Kind, Amount], sample: Sample) -> None:
+    def _find(self, before: _Before, sample: Sample) -> None:
         """Count all tensors of the groups that are followed from now on; what came and went tells what there was."""
-        new = {kind: Amount(0, 0) for kind, size in before.items() if size is _UNKNOWN}
-        if not new:
+        kinds = {kind: Amount(0, 0) for kind, size in before.kinds.items() if size is _UNKNOWN}
+        if not kinds:
             return
-        places = {kind[2:] for kind in new}
+        totals = {total.place: Amount(0, 0) for total, size in before.totals.items() if size is _UNKNOWN}
+        places = {kind.place for kind in kinds}
+        categories = {kind[2:] for kind in kinds}
         for tensor in sample.tensors.values():
-            if (tensor.category, tensor.shape, tensor.dtype, tensor.device) in places:
-                size = new.get(kind := self._kinds.get(tensor.id) or kind_of(tensor))
+            if (place := (tensor.shape, tensor.dtype, tensor.device)) not in places:
+                continue
+            if place in totals:
+                totals[place] = totals[place].plus(tensor.bytes)
+            if (tensor.category, *place) in categories:
+                size = kinds.get(kind := self._kinds.get(tensor.id) or kind_of(tensor))
                 if size is not None:
-                    new[kind] = Amount(size.tensors + 1, size.bytes + (tensor.bytes or 0))
-        for kind, size in new.items():
-            group = self._groups[kind]
-            before[kind] = Amount(size.tensors - group.count, size.bytes - group.bytes)
-            group.count, group.bytes = size
+                    kinds[kind] = size.plus(tensor.bytes)
+        before.kinds.update((kind, self._groups[kind].begin(size)) for kind, size in kinds.items())
+        for place, size in totals.items():
+            before.totals[self._totals[place]] = self._totals[place].begin(size)
 
     def _forget(self) -> None:
         """Make room: of some groups nothing is left."""
+        windows = [window for window in (self._whole, self._marked) if window is not None]
         for kind in [kind for kind, group in self._groups.items() if not group.count]:
             del self._groups[kind]
-            for window in (self._whole, self._marked):
-                if window is not None:
-                    window.series.pop(kind, None)
+            for window in windows:
+                window.series.pop(kind, None)
+        for place in [place for place, total in self._totals.items() if not total.count]:
+            del self._totals[place]
+            for window in windows:
+                window.totals.pop(place, None)
 
     def grown(self, least: int = 8) -> list[Grown]:
         """The groups that grow, the most bytes a second first: those of which there are `least` more at the end."""
@@ -283,6 +333,13 @@ class Growth:
         groups = [self._groups[one] for one in kinds]
         newest = sorted(chain.from_iterable(group.newest for group in groups))[-NEWEST:]
         now = Amount(sum(group.count for group in groups), sum(group.bytes for group in groups))
+        in_all = None
+        if not kind.name and kind.place in window.totals:
+            total = window.rise([window.totals[kind.place]])
+            if total is None:
+                return None
+            in_all = total.after.more(total.before)
+            rise = _without_renamed(rise, now, total, self._totals[kind.place].size)
         if now.tensors <= rise.start.tensors and now.bytes <= rise.start.bytes:
             return None  # it has gone back by now
         before, after, (begun, ended) = rise.before, rise.after, window.compared
@@ -301,7 +358,21 @@ class Growth:
             rise.once,
             rise.trend,
             len(kinds),
+            in_all,
         )
+
+
+def _without_renamed(rise: Rise, now: Amount, total: Rise, total_now: Amount) -> Rise:
+    """What became of a group without names, apart from tensors that had one before, or will have one soon.
+
+    One group is less by as many as the other is more of those, so what is new is more in the total.
+    """
+    return rise._replace(
+        start=rise.start.at_least(now.less(total_now.more(total.start))),
+        before=rise.before.at_least(rise.after.less(total.after.more(total.before))),
+        steady=rise.steady and total.steady,
+        once=rise.once or total.once,
+    )
 
 
 def youngest(row: Grown, sample: Sample) -> Tensor | None:

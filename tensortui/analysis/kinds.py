@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from tensortui.analysis.grouping import NO_HOLDER, holder_of, without_line
 from tensortui.model import Tensor
@@ -21,6 +21,14 @@ class Kind(NamedTuple):
     shape: tuple[int, ...] | None
     dtype: str | None
     device: str | None
+
+    @property
+    def place(self) -> Place:
+        """What it shares with tensors of any name and category."""
+        return self[3:]
+
+
+Place: TypeAlias = tuple[tuple[int, ...] | None, str | None, str | None]  # shape, dtype, device
 
 
 def kind_of(tensor: Tensor) -> Kind:

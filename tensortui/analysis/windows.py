@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from operator import add
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
-from tensortui.analysis.kinds import Kind
+from tensortui.analysis.kinds import Kind, Place
 
 BUCKETS = 64  # parts of time that are remembered; where there are more, two become one
 PARTS = 4  # parts of the time in which the least has to rise
 _LARGEST = (1 << 63) - 1  # that fits into eight bytes
+_Key = TypeVar("_Key")
 
 
 class Amount(NamedTuple):
@@ -24,6 +25,22 @@ class Amount(NamedTuple):
 
     tensors: int
     bytes: int
+
+    def plus(self, size: int | None) -> Amount:
+        """With one tensor more."""
+        return Amount(self.tensors + 1, self.bytes + (size or 0))
+
+    def more(self, before: Amount) -> Amount:
+        """How much more it is than before."""
+        return Amount(max(self.tensors - before.tensors, 0), max(self.bytes - before.bytes, 0))
+
+    def less(self, other: Amount) -> Amount:
+        """Without the other."""
+        return Amount(self.tensors - other.tensors, self.bytes - other.bytes)
+
+    def at_least(self, other: Amount) -> Amount:
+        """The larger of both."""
+        return Amount(max(self.tensors, other.tensors), max(self.bytes, other.bytes))
 
 
 class Rise(NamedTuple):
@@ -88,6 +105,7 @@ class Window:
         self.begun = self.now = begun
         self.part_seconds = seconds
         self.series: dict[Kind, Series] = {}
+        self.totals: dict[Place, Series] = {}  # of all kinds of one shape, dtype and device
         self._looks = Series(_moment(begun))
 
     @property
@@ -127,15 +145,22 @@ class Window:
         self.now = max(now, self.now)
         while self.parts >= BUCKETS:
             self.part_seconds *= 2
-            for series in (self._looks, *self.series.values()):
+            for series in chain((self._looks,), self.series.values(), self.totals.values()):
                 series.halve()
         self._looks.note(self.parts, _moment(self.now))
 
     def note(self, kind: Kind, before: Amount, now: Amount) -> None:
         """A group has changed."""
-        series = self.series.get(kind)
+        self._note(self.series, kind, before, now)
+
+    def note_total(self, place: Place, before: Amount, now: Amount) -> None:
+        """So has what there is of one shape, dtype and device in all."""
+        self._note(self.totals, place, before, now)
+
+    def _note(self, kept: dict[_Key, Series], key: _Key, before: Amount, now: Amount) -> None:
+        series = kept.get(key)
         if series is None:
-            series = self.series[kind] = Series(before)
+            series = kept[key] = Series(before)
         series.note(self.parts, now)
 
     def grew(self) -> Iterator[Kind]:

@@ -2,10 +2,13 @@
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tensortui.analysis import growth as growth_module
+from tensortui.analysis.accounting import Accounts
+from tensortui.analysis.findings import find
 from tensortui.analysis.growth import Growth, youngest
 from tensortui.analysis.kinds import kind_of
 from tensortui.analysis.windows import BUCKETS, PARTS
@@ -235,3 +238,56 @@ def test_what_only_gets_its_name_after_the_first_look_is_not_new(build):
         growth.update(Sample(second + 1, 1000.0 + second, Process(7), tensors=dict(build.tensors)))
     comparison = growth.since_start()
     assert (comparison.rows, comparison.changed) == ((), 0)
+
+
+def ring(build, program, unnamed, each=lambda second: None):
+    """A buffer that is full: so many of its entries as `unnamed` says wait for their names at a moment."""
+    entries = [build.tensor(None, (), name=f"ring[{at}]") for at in range(500)]
+    for second in range(60):
+        del build.tensors[entries.pop(0)]
+        entries.append(build.tensor(None, (), category="input"))
+        for at, tid in enumerate(entries):
+            names = () if at >= 500 - unnamed(second) else (f"ring[{at}]",)
+            build.tensors[tid] = replace(build.tensors[tid], names=names)
+        each(second)
+        program.sample(second)
+
+
+def test_what_waits_longer_for_its_name_is_no_growth(build):
+    program = Program(build)
+    program.growth.mark()
+    ring(build, program, lambda second: 8 + 8 * second)
+    assert program.growth.grown() == []
+    assert program.growth.since_start().rows == ()
+
+
+def test_one_more_beside_those_that_wait_for_their_names_is_one(build):
+    program = Program(build)
+    ring(build, program, lambda second: 8 + 8 * second, lambda second: second % 9 or build.tensor(None, ()))
+    assert program.growth.grown() == []
+    assert all(row.now.tensors - row.start.tensors < 8 for row in program.growth.since_start().rows)
+
+
+def test_tensors_without_a_name_that_are_kept_are_found_beside_those_that_wait_for_one(build):
+    program = Program(build)
+    ring(build, program, lambda second: 8 + 8 * second, lambda second: [build.tensor(None, ()) for _ in range(3)])
+    rows = {row.kind.category: row for row in program.growth.grown()}
+    assert rows["other"].steady and rows["other"].count_per_second == pytest.approx(3.0)
+    (finding,) = find(program.last, Accounts(program.last), growth=program.growth)
+    assert finding.evidence["count"] == rows["other"].count - rows["other"].count_before
+    assert "other [] float32 on cpu" in finding.evidence["groups"]
+    assert "holders" not in finding.evidence
+    assert finding.evidence["seconds"] == round(finding.evidence["seconds"], 1)
+
+
+@given(st.lists(st.sets(st.integers(0, 40)), min_size=2, max_size=12))
+def test_the_totals_count_what_the_newest_sample_has(steps):
+    growth = Growth()
+    rest = ("Tensor", (4,), (1,), 0, "float32", "cpu", "strided", 16, 16, True, "contiguous", (), False, True, 0, None)
+    pool = [Tensor(number, None, ("abcd"[number % 4],), *rest, ("other", "input")[number % 2]) for number in range(41)]
+    for number, there in enumerate(steps):
+        named = {one: replace(pool[one], names=() if (one + number) % 3 else pool[one].names) for one in there}
+        growth.update(Sample(number + 1, float(number), Process(7), tensors=named))
+        for total in growth._totals.values():
+            assert total.size == (len(there), 16 * len(there))
+        assert len(growth._totals) <= 1

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from tensortui.analysis.findings.finding import Facts, Finding
 from tensortui.analysis.growth import Grown
+from tensortui.analysis.kinds import Kind, Place
 from tensortui.analysis.text import safe
 from tensortui.analysis.units import format_bytes, format_count, format_many
 
@@ -54,17 +56,23 @@ def deepening(facts: Facts) -> Iterator[Finding]:
         f"the graph behind {names[0]}{others} grows: {rate}, {format_count(first.depth.now)} in a row now",
         tuple(one.depth.tensor for one in deeper),
         (),
-        {"behind": names[:10], "nodes": more, "depth": first.depth.now, "seconds": first.seconds, "steps": first.steps},
+        {
+            "behind": names[:10],
+            "nodes": more,
+            "depth": first.depth.now,
+            "seconds": round(first.seconds, 1),
+            "steps": first.steps,
+        },
         CARRIED if lasting else UNROLLED,
         about=("depth",),
     )
 
 
 def _finding(facts: Facts, what: str, groups: Sequence[Grown], advice: str, about: str) -> Finding:
-    count = sum(grown.count - grown.count_before for grown in groups)
-    size = sum(grown.bytes - grown.bytes_before for grown in groups)
-    seconds, steps = groups[0].seconds, groups[0].steps
+    count, size = _more(groups)
+    seconds, steps = round(groups[0].seconds, 1), groups[0].steps
     rate = f"{format_many(count, 'tensor')}, {format_bytes(size)}{_pace(count, 'tensor', seconds, steps)}"
+    holders = sorted({safe(grown.kind.holder) for grown in groups if grown.kind.name})
     tensors = [number for grown in groups for number in grown.tensors if number in facts.sample.tensors]
     return Finding(
         "growth",
@@ -73,8 +81,8 @@ def _finding(facts: Facts, what: str, groups: Sequence[Grown], advice: str, abou
         tuple(tensors),
         (),
         {
-            "groups": [safe(grown.kind.name) for grown in groups[:10]],
-            "holders": sorted({safe(grown.kind.holder) for grown in groups[:10]}),
+            "groups": list(dict.fromkeys(_group(grown.kind) for grown in groups))[:10],
+            **({"holders": holders[:10]} if holders else {}),
             "count": count,
             "bytes": size,
             "seconds": seconds,
@@ -84,6 +92,29 @@ def _finding(facts: Facts, what: str, groups: Sequence[Grown], advice: str, abou
         size,
         about=(about,),
     )
+
+
+def _more(groups: Sequence[Grown]) -> tuple[int, int]:
+    """How many tensors more, and their bytes: in groups without names no more than there are with those of a name."""
+    count = size = 0
+    places: dict[tuple[Place, bool], list[Grown]] = defaultdict(list)
+    for grown in groups:
+        places[grown.kind.place, bool(grown.kind.name)].append(grown)
+    for here in places.values():
+        tensors = sum(grown.count - grown.count_before for grown in here)
+        bytes_ = sum(grown.bytes - grown.bytes_before for grown in here)
+        limit = here[0].in_all
+        count += tensors if limit is None else min(tensors, limit.tensors)
+        size += bytes_ if limit is None else min(bytes_, limit.bytes)
+    return count, size
+
+
+def _group(kind: Kind) -> str:
+    """What the tensors of a group go by, and what they are where they have no name."""
+    if kind.name:
+        return safe(kind.name)
+    shape = "shape n/a" if kind.shape is None else str(list(kind.shape))
+    return f"{kind.category} {shape} {kind.dtype or 'dtype n/a'} on {kind.device or 'no device'}"
 
 
 def _pace(more: int, noun: str, seconds: float, steps: int | None) -> str:
