@@ -41,6 +41,12 @@ class Look:
         """The tensor's id."""
         return self.tensor.id
 
+    @property
+    def example(self) -> str:
+        """An index of an element, as it can be typed: as many numbers as there are dimensions, each in its range."""
+        shape = self.tensor.shape or ()
+        return str([max(min(dim, size - 1), 0) for dim, size in enumerate(shape, 1)])
+
     def choose(self, tensor: Tensor) -> None:
         """Look at another tensor, from its first element on; the next sample taken tells of its storage."""
         self.tensor, self.storage, self.mates, self._records, self.gone, self.heir = tensor, None, (), (), False, None

@@ -19,6 +19,7 @@ from tensortui.model import Change, Ended, Sample
 from tensortui.ui.app import TensortuiApp
 from tensortui.ui.screens.layout import LayoutScreen
 from tensortui.ui.screens.tensors import TensorsScreen
+from tensortui.ui.widgets.filter_bar import Entry
 
 # Syrupy looks for the name of this file in the path of a picture, which is kept where people look for it instead.
 pytestmark = pytest.mark.filterwarnings("ignore:\\s*Can not relate snapshot")
@@ -69,6 +70,26 @@ async def test_an_index_a_byte_and_an_address_lead_to_an_element() -> None:
         assert screen.look.index == (3, 5) and "out of range for dim 0 of size 32" in said(screen, "said")
         await it.press("down")
         assert not screen.query_one("#said").display or not said(screen, "said").strip()
+
+
+@pytest.mark.parametrize(("tid", "index"), [(BATCH, (1, 2, 3, 4)), (ROW, (1,)), (HEAD, (1, 2)), (WINDOWS, (1, 2))])
+async def test_the_example_of_an_index_is_one_of_this_tensor(tid: int, index: tuple[int, ...]) -> None:
+    async with looking(tid) as (it, screen):
+        words = str(screen.query_one("#index .text", Static).content)
+        assert words == f"press i, e.g. {list(index)}"
+        await it.press("i")
+        assert screen.query_one("#index Entry", Entry).placeholder == f"(e.g. {list(index)})"
+        await it.press(*str(list(index)), "enter")
+        assert screen.look.index == index and not said(screen, "said").strip()
+
+
+async def test_the_example_follows_the_tensor() -> None:
+    async with looking(BATCH) as (it, screen):
+        sample = layouts()
+        await give(
+            it, screen, after(sample, changed=[replace(sample.tensors[BATCH], shape=(2, 802816), strides=(802816, 1))])
+        )
+        assert str(screen.query_one("#index .text", Static).content) == "press i, e.g. [1, 2]"
 
 
 async def test_a_byte_of_another_tensor_names_it() -> None:

@@ -130,7 +130,7 @@ class LayoutScreen(Screen[int | None]):
         self._clock = clock
         self._status = StatusLine(feed, glyphs)
         self._tabs = TabBar("Layout")
-        self._index = AskLine("element", "i", "[1, 2]", glyphs, id="index")
+        self._index = AskLine("element", "i", self.look.example, glyphs, id="index")
         self._cost = AskLine("what would it cost", "c", "view(-1) or t().contiguous()", glyphs, id="cost")
         self._mode = OFFSETS
         self._seen: object = None
@@ -214,6 +214,7 @@ class LayoutScreen(Screen[int | None]):
             widget.display = bool(part)
             widget.update(part.rstrip("\n"))
         self._index.display = self._cost.display = place is not None
+        self._index.suggest(look.example)
         said = self.query_one("#said", Static)
         said.set_class(bool(told), "-shown")
         said.update(content([(" " + "\n ".join(told), "")]))

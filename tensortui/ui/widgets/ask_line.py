@@ -36,7 +36,7 @@ class AskLine(Horizontal):
         self._word, self._key, self._example, self._glyphs = word, key, example, glyphs
         self._text = Static("", markup=False, classes="text")
         # All of it is selected: what is typed takes the place of what was asked last.
-        self.entry = Entry(placeholder=f"(e.g. {example})", select_on_focus=True)
+        self.entry = Entry(placeholder=_hint(example), select_on_focus=True)
         self.entry.cursor_blink = False
         self.asked = ""
 
@@ -55,6 +55,14 @@ class AskLine(Horizontal):
         """Whether something is being typed."""
         return self.has_class("-typing")
 
+    def suggest(self, example: str) -> None:
+        """Show another example of what to type."""
+        if example != self._example:
+            self._example = example
+            self.entry.placeholder = _hint(example)
+            if self.is_mounted and not self.typing:
+                self.stop(self.asked)
+
     def start(self) -> None:
         """Let the user type."""
         self.add_class("-typing")
@@ -70,3 +78,7 @@ class AskLine(Horizontal):
         else:
             example = (f", e.g. {self._example}", "$dim")
             self._text.update(content([("press ", "$dim"), (self._key, "bold"), example]))
+
+
+def _hint(example: str) -> str:
+    return f"(e.g. {example})"
