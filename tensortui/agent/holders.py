@@ -14,11 +14,12 @@ from tensortui.agent.frames import Locals
 from tensortui.agent.guard import Alone
 from tensortui.agent.heap import OFTEN, Heap, Hit
 from tensortui.agent.hook_objects import hook_object
-from tensortui.agent.links import Link, Links, Spot, is_cache, may_hold, type_label
+from tensortui.agent.links import Link, Links, Spot, is_cache, is_ours, may_hold, type_label
 from tensortui.agent.memory import WORD, Memory
 from tensortui.agent.objects import Objects, Place, pointers_to
 from tensortui.agent.opened import Opened
-from tensortui.agent.roots import Root, Roots, Running, globals_of, is_namespace
+from tensortui.agent.roots import Root, Roots, Running, contexts_of, globals_of, is_namespace
+from tensortui.agent.threads import threads
 
 LEVELS = 24
 AT_ONCE = 12  # nodes that one search through the memory is for
@@ -27,6 +28,7 @@ MOST_HITS = 400  # places of one word that are looked at
 REFERENCES = (1 << 32) - 1  # of the first word of an object: 3.14 has flags above it
 ARRAYS = ("ndarray", "numpy.ndarray")
 CACHED = "functools._lru_list_elem"  # an entry of an lru_cache
+ENTRY = (5 * WORD, 6 * WORD)  # where an entry has its key and its value
 BEFORE, NEXT = 2, 3  # words of an entry, and of the cache itself, with the entries beside it: no references
 MOST_CACHED = 100_000  # entries that are gone along
 ALONG = 20  # of them between two pieces
@@ -74,7 +76,8 @@ class Search:
         """
         self._memory = memory
         self._objects = Objects(memory)
-        self._links = Links(self._objects, opened, frames)
+        self._threads = threads()
+        self._links = Links(self._objects, opened, frames, self._threads)
         self._running = Running(frames)
         self._until = until
         self.locals_reason = self._running.reason
@@ -134,6 +137,7 @@ class Search:
         found: Roots = {}
         yield from globals_of(wanted, found)
         yield from self._running.locals_of(wanted, found)
+        contexts_of(self._threads, wanted, found)
         for node in level:
             node.roots += [root for root in found.get(node.address, ()) if root not in node.roots]
             node.seen += len(node.roots)
@@ -231,7 +235,8 @@ class Search:
             for at in place.plain:
                 kind = self._objects.kind_of(at)
                 if kind is not None and type_label(kind) == CACHED:
-                    self._cached.append((at, Down(held, Spot(address, 0), Link("", ""))))
+                    if address - at in ENTRY:  # behind it the block has what was there before
+                        self._cached.append((at, Down(held, Spot(address, 0), Link("", ""))))
                     return []
                 above += self._enter_plain(at, held, address)
         if above:
@@ -242,7 +247,7 @@ class Search:
 
     def _held(self, holder: Any, down: Down) -> Optional[Tuple[Any, int]]:
         """Return the object that `holder` holds by `down`, and how often, where it does and that is not known yet."""
-        if not self._links.owns(holder, down.spot) or is_namespace(holder):
+        if not self._links.owns(holder, down.spot) or is_namespace(holder) or is_ours(holder):
             return None  # what a namespace holds was found among the globals
         thing, count = self._links.held(holder, down.held.address, down.spot)
         return None if thing is None else (thing, count)
@@ -312,7 +317,7 @@ class Search:
         with Alone():
             references = memory.word(after) & REFERENCES
             for holder in self._objects.alive.take([after], self._objects.kinds):
-                if is_cache(holder) and memory.word(down.spot.address) == down.held.address:
+                if is_cache(holder) and not is_ours(holder) and memory.word(down.spot.address) == down.held.address:
                     fresh = after not in self.nodes
                     node = self._node(after)
                     self._count(after, references)

@@ -1,6 +1,8 @@
 """What leads from one object to another that it holds, in words. No code of the target is run."""
 
+import _thread
 import collections
+import contextvars
 import ctypes
 import functools
 import gc
@@ -27,13 +29,20 @@ from tensortui.agent.frames import Locals, slot_names
 from tensortui.agent.memory import WORD
 from tensortui.agent.objects import Objects
 from tensortui.agent.opened import Opened, asking_costs
+from tensortui.agent.threads import Threads
 
 LONG = 20_000  # entries of a container that are gone through at once
 KEYS, ITEMS = 4 * WORD, 3 * WORD  # where a dictionary has its table, and a list its elements
 _SIZES = ((DICT_FLAG, dict.__len__), (LIST_FLAG, list.__len__), (TUPLE_FLAG, tuple.__len__))
 _ARGUMENT = type(ctypes.byref(ctypes.c_int()))  # of a call of a C function: ours have been many
-_ATOMS = (float, complex, types.CodeType, range, slice, _ARGUMENT)
+# What the collector does not know of these holds nothing: of a ContextVar its value is the context's, which only lies
+# there for a faster look, and the variables of a frame that runs are told as such.
+_ATOMS = (float, complex, types.CodeType, range, slice, _ARGUMENT, contextvars.ContextVar, types.FrameType)
+OURS = "tensortui.agent."
 _CACHE: Any = vars(functools)["_lru_cache_wrapper"]
+LOCAL = "thread-local"
+DUMMIES = ("_thread._localdummy", "_localdummy")  # stand for a thread in one: they know its values, and hold none
+NODES = ("hamt", "hamt_bitmap_node", "hamt_array_node", "hamt_collision_node")  # of a context
 _HOOKS = ("_hooks", "_hooks__")
 _TENSOR_HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 _SUSPENDED = (
@@ -62,12 +71,13 @@ class Link(NamedTuple):
 class Links:
     """Finds the words for the steps."""
 
-    def __init__(self, objects: Objects, opened: Opened, frames: Locals) -> None:
+    def __init__(self, objects: Objects, opened: Opened, frames: Locals, threads: Threads) -> None:
         """Take what the layout of this interpreter is known by."""
         self._memory = objects.memory
         self._objects = objects
         self._opened = opened
         self._frames = frames
+        self._threads = threads
         self._generator_slots = objects.generator_slots
 
     def held(self, holder: Any, address: int, spot: Spot) -> Tuple[Any, int]:
@@ -171,7 +181,7 @@ class Links:
             return _exception(holder, held)
         if flags & TYPE_FLAG:
             return Link("class", type_label(holder))
-        return self._attribute(holder, held, flags)
+        return self._attribute(holder, held, spot, flags)
 
     # -- containers
 
@@ -179,7 +189,7 @@ class Links:
         if dict.__len__(holder) <= LONG:
             for key, value in dict.items(holder):
                 if value is held:
-                    return Link("key", "[%s]" % labels.key(key))
+                    return Link("key", "[%s]" % (self._thread(key) or labels.key(key)))
             return Link("key", "[a key: %s]" % labels.type_name(type(held)))
         at = (
             self._memory.word(spot.address - WORD) if spot.buffer else 0
@@ -202,8 +212,8 @@ class Links:
         for one in type_mro(kind) if base is tuple and kind is not tuple else ():
             fields = type_dict(one).get("_fields")
             if type(fields) is tuple and len(fields) == size:
-                return Link("attribute", labels.attribute(fields[place]))
-        return Link("index", "[%d]" % place)
+                return Link("tuple", labels.attribute(fields[place]))
+        return Link("index" if base is list else "tuple", "[%d]" % place)
 
     # -- frames
 
@@ -224,18 +234,24 @@ class Links:
 
     # -- everything else
 
-    def _attribute(self, holder: Any, held: Any, flags: int) -> Link:
+    def _attribute(self, holder: Any, held: Any, spot: Spot, flags: int) -> Link:
         kind = type(holder)
         of = _set_base(holder)
         if of is not None:
             return Link("element", "in a " + of.__name__)
         if kind is types.MethodType:
             return Link("attribute", ".__self__")
+        if kind is contextvars.ContextVar:
+            return Link("default", "of ContextVar %s" % labels.key(holder.name))
+        if type_label(kind) in NODES:
+            return self._context_value(holder, held, spot)
+        if type(held) is dict and any(one is _thread._local for one in type_mro(kind)):
+            return Link("object", LOCAL)
         if kind is functools.partial:
             parts = (("func", holder.func), ("args", holder.args), ("keywords", holder.keywords))
             for name, part in parts:
                 if part is held:
-                    return Link("attribute", "." + name)
+                    return Link("tuple" if name == "args" else "attribute", "." + name)
         if is_deque(holder):
             return _deque_place(holder, held)
         if asking_costs(holder) and type(held) is not dict and not self._opened.admit(holder):
@@ -255,10 +271,36 @@ class Links:
             return Link("hook", "." + _tensor_hooks(holder, held))
         return Link("object", type_label(kind))
 
+    def _context_value(self, holder: Any, held: Any, spot: Spot) -> Link:
+        """Return as whose value a context has `held`: the variable stands before it."""
+        if type_label(type(held)) not in NODES:
+            at = self._memory.word(spot.address - WORD)
+            for one in gc.get_referents(holder):
+                if id(one) == at and type(one) is contextvars.ContextVar:
+                    return Link("key", "[ContextVar %s]" % labels.key(one.name))
+        return Link("object", type_label(type(holder)))
+
+    def _thread(self, key: Any) -> str:
+        """Return the thread whose values of a thread-local have this key; "" for any other key."""
+        mark = key() if type(key) is weakref.ref else key
+        return self._threads.of_local(mark) if type_label(type(mark)) in DUMMIES else ""
+
+
+def is_ours(holder: Any) -> bool:
+    """Whether an object belongs to the agent, which holds no tensor."""
+    inner = _inner(holder) if is_cache(holder) else holder
+    if type(inner) is types.FrameType:
+        module = inner.f_globals.get("__name__")
+    elif type(inner) is types.FunctionType:
+        module = inner.__globals__.get("__name__")
+    else:
+        module = type_dict(type(inner)).get("__module__")
+    return type(module) is str and module.startswith(OURS)
+
 
 def may_hold(kind: type) -> bool:
     """Whether objects of this type, unknown to the collector, can hold others: atoms and weak references cannot."""
-    if type_flags(kind) & ATOM_FLAGS or any(kind is one for one in _ATOMS):
+    if type_flags(kind) & ATOM_FLAGS or any(kind is one for one in _ATOMS) or type_label(kind) in DUMMIES:
         return False
     return not any(one is weakref.ref for one in type_mro(kind))
 
@@ -299,9 +341,13 @@ def _function(holder: Any, held: Any) -> Link:
 
 
 def _wrapped(holder: Any) -> str:
-    space = containers.instance_dict(holder)
-    inner = space.get("__wrapped__") if space is not None else None
+    inner = _inner(holder)
     return function_label(inner) if type(inner) is types.FunctionType else "a function"
+
+
+def _inner(holder: Any) -> Any:
+    space = containers.instance_dict(holder)
+    return space.get("__wrapped__") if space is not None else None
 
 
 def _exception(holder: Any, held: Any) -> Link:

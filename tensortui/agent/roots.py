@@ -7,10 +7,12 @@ from tensortui.agent import labels
 from tensortui.agent.census import Work
 from tensortui.agent.frames import Locals, find_frame, stack_of, thread_names
 from tensortui.agent.guard import MOST_FRAMES, Alone, DisturbedError, Stillness
+from tensortui.agent.links import OURS
 from tensortui.agent.names import namespace
+from tensortui.agent.threads import Threads
 from tensortui.agent.variables import frame_suffix
 
-GLOBAL, LOCAL = "global", "local"
+GLOBAL, LOCAL, OTHER = "global", "local", "object"
 TRIES = 20  # of a frame that went on while it was looked at
 
 Root = Tuple[str, str]  # kind and label
@@ -20,6 +22,7 @@ Roots = Dict[int, List[Root]]  # by the address of the object
 def globals_of(wanted: Set[int], found: Roots) -> Work:
     """Note which globals the objects at the addresses `wanted` are; yields between modules."""
     names = [name for name in list(sys.modules) if type(name) is str and name != "__main__"]
+    names = [name for name in names if not name.startswith(OURS)]
     main = id(namespace("__main__"))
     for name in ["__main__", *names]:
         _look_into(name, main, wanted, found)
@@ -36,6 +39,14 @@ def _look_into(name: str, main: int, wanted: Set[int], found: Roots) -> None:
     for key, value in dict.items(space):
         if id(value) in wanted:
             found.setdefault(id(value), []).append((GLOBAL, prefix + labels.variable(key)))
+
+
+def contexts_of(threads: Threads, wanted: Set[int], found: Roots) -> None:
+    """Note in which contexts at the addresses `wanted` a thread runs."""
+    with Alone():
+        for address, called in threads.contexts().items():
+            if address in wanted:
+                found.setdefault(address, []).append((OTHER, "the running context of %s" % called))
 
 
 def is_namespace(thing: object) -> bool:

@@ -106,9 +106,12 @@ class Searches:
         yield APART
         from tensortui.agent.behind import Behind
         from tensortui.agent.chains import answer, chains_of, missing, paths_of
+        from tensortui.agent.folded import folded
         from tensortui.agent.heap import Heap
         from tensortui.agent.holders import Search
+        from tensortui.agent.threads import threads
 
+        threads()
         yield
         census, memory = self._sampler.census, Memory()
         until = time.thread_time() + SECONDS
@@ -147,7 +150,7 @@ class Searches:
             return {"t": "failed", "request": header["request"], **NO_TENSOR}
         cut = any(one.cut for one in made)
         reasons = [CUT] * cut + [search.locals_reason] * bool(search.locals_reason) + reasons
-        return answer(header, chains, reasons, not reasons)
+        return answer(header, folded(chains), reasons, not reasons)
 
     def _say(self, text: str) -> None:
         self._said = text

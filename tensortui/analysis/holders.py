@@ -19,7 +19,8 @@ WORDS = {
     "class": "attribute of a class",
     "attribute": "attribute",
     "key": "in a dict",
-    "index": "in a list or tuple",
+    "index": "in a list",
+    "tuple": "in a tuple",
     "element": "member of a set",
     "closure": "captured by a function",
     "default": "default of an argument",
@@ -43,12 +44,15 @@ _VARIABLES = {
     "local": " @ ", "closure": " of ", "default": " of ", "generator": " in ", "coroutine": " in ", "frame": " in ",
 }  # fmt: skip
 _ENTRIES = ("key", "index", "element")
+_THREAD = " @ "  # in the label of an attribute of a thread-local, before the thread
 _TUPLES = ("default", "cache", "hook", "graph")
 _SUFFIX = (".", "[")  # with which a label begins that is written behind what stands before it
 # A suffix that says exactly which attribute or entry it is, nothing left out.
 _EXACT = re.compile(r"(?:\.\w+|\[(?:-?\d+|b?'(?:(?!\.\.\.)[^'\\])*'|None|True|False)\])+")
 # Names in the labels of what torch.utils.checkpoint keeps, in the ways in which it does.
 _CHECKPOINTS = ("kept by a checkpoint", "_NoopSaveInputsBackward", "CheckpointFunctionBackward")
+_FEW = 2  # parts of an expression that advice has of either end of it
+_CONTEXT = "[ContextVar "
 _SHORT = {"unreachable": "(unreachable)", "unknown": "(not known)", "C++": "(not in Python)"}
 
 
@@ -87,10 +91,10 @@ def _parts(chain: Chain) -> list[tuple[str, str, bool]]:
     for step, following in zip_longest(chain, chain[1:]):
         if step.kind == "traceback" and step.label.startswith("line ") and following is not None:
             continue  # the frame tells where
-        suffix = _suffix(step)
+        suffix, at, thread = _suffix(step).partition(_THREAD if step.kind == "attribute" else "\0")
         if suffix and parts and parts[-1][2]:
             name, where, _ = parts[-1]
-            parts[-1] = (name + suffix, where, True)
+            parts[-1] = (name + suffix, where + at + thread, True)
         elif step.kind in _VARIABLES and (between := _VARIABLES[step.kind]) in step.label:
             name, _, where = step.label.partition(between)
             parts.append((name, between + where, True))
@@ -105,7 +109,7 @@ def _parts(chain: Chain) -> list[tuple[str, str, bool]]:
 
 def _suffix(step: HolderStep) -> str:
     """What is written behind what a step is held by; "" where it is nothing that could be."""
-    if step.kind in ("attribute", "key", "index", "hook"):
+    if step.kind in ("attribute", "key", "index", "tuple", "hook"):
         return step.label if step.label.startswith(_SUFFIX) else ""
     if step.kind == "gradient" and step.label.startswith(".grad"):
         return ".grad"
@@ -167,7 +171,13 @@ def meaning(chain: Chain) -> Told:
     told = _SPECIAL[chain[at].kind](chain, at)
     cure = told.cure
     own = 2 if kind in _TUPLES else 1  # the first entry behind these is of a tuple of their own
-    if nearest < len(chain) - own and chain[-1].kind in _ENTRIES:
+    over = kind in ("frame", "traceback")  # of what a frame has nothing can be taken out any more
+    if (
+        not over
+        and nearest < len(chain) - own
+        and chain[-1].kind in _ENTRIES
+        and not chain[-1].label.startswith(_CONTEXT)
+    ):
         cure = f"{_entry(chain)} {cure}"
     return Told(told.means, cure)
 
@@ -185,8 +195,18 @@ def _unreachable(chain: Chain) -> Told:
 def _plain(chain: Chain) -> Told:
     root, last, written = chain[0], chain[-1], code(chain)
     holder = _before(chain, len(chain) - 1)
+    if last.kind == "tuple":
+        return _in_tuple(chain)
+    if last.kind == "key" and last.label.startswith(_CONTEXT):
+        return _in_context(chain)
+    if last.kind == "attribute" and _THREAD in last.label:
+        name, _, thread = last.label.partition(_THREAD)
+        return Told(
+            f"A thread-local keeps it, as its value in {thread}: {holder}.",
+            f"It goes when that thread ends; del {holder}{name} in that thread lets go before that.",
+        )
     if last.kind in _ENTRIES:
-        what = {"key": "A dict", "index": "A list or tuple", "element": "A set"}[last.kind]
+        what = {"key": "A dict", "index": "A list", "element": "A set"}[last.kind]
         return Told(f"{what} keeps it until it is taken out{f': {holder}' if holder else ''}.", _entry(chain))
     if root.kind == "class" and len(chain) <= 2 and last.kind in ("class", "attribute"):
         where = expression(chain)
@@ -211,9 +231,29 @@ def _plain(chain: Chain) -> Told:
     return Told("An object holds it.", "It goes with that object.")
 
 
+def _in_tuple(chain: Chain) -> Told:
+    """Of a tuple, or a part of one: only what holds it can let go."""
+    whole = chain
+    while whole and whole[-1].kind == "tuple":
+        whole = whole[:-1]
+    holder = _before(chain, len(chain) - 1)
+    means = f"A tuple keeps it, which cannot be changed{f': {holder}' if holder else ''}."
+    return Told(means, f"It goes with the tuple: {_plain(whole).cure}" if whole else "It goes with the tuple.")
+
+
+def _in_context(chain: Chain) -> Told:
+    """Of the value that a ContextVar has in a context: the variable itself holds no value."""
+    context, variable = chain[:-1], chain[-1].label[len(_CONTEXT) : -1]
+    means = f"It is the value of the ContextVar {variable} in a context: {expression(context) or 'not known'}."
+    if len(context) == 1 and context[0].kind == "object":
+        return Told(means, "Set the variable anew where it was set, or reset() it by the token that set() returned.")
+    return Told(means, f"It goes with the context: {_plain(context).cure}" if context else "It goes with the context.")
+
+
 def _entry(chain: Chain) -> str:
     """How to let go of an entry of a container."""
-    where = _before(chain, len(chain) - 1)
+    named = len(chain) > 1 and chain[-2].kind not in (*_SHORT, "object")
+    where = _before(chain, len(chain) - 1) if named else ""
     if chain[-1].kind == "index":
         return (
             f"If {where or 'the list'} grows: drop old entries, use a deque with maxlen, or append item(); "
@@ -227,7 +267,10 @@ def _entry(chain: Chain) -> str:
 
 def _before(chain: Chain, at: int) -> str:
     """The chain up to a step, in a few words."""
-    return expression(chain[:at]) if at else ""
+    parts = [name + where for name, where, _ in _parts(chain[:at])]
+    if len(parts) > 2 * _FEW + 1:
+        parts[_FEW:-_FEW] = ["..."]
+    return " → ".join(parts)
 
 
 def _graph(chain: Chain, at: int) -> Told:
@@ -332,6 +375,11 @@ def _closure(chain: Chain, at: int) -> Told:
 
 
 def _default(chain: Chain, at: int) -> Told:
+    if chain[at].label.startswith("of ContextVar "):
+        return Told(
+            f"It is what the ContextVar {chain[at].label[14:]} gives where no value is set.",
+            "It goes with the variable: use None as the default.",
+        )
     return Told(
         f"It is the default of an argument, and stays as long as the function: {expression(chain[at : at + 1])}.",
         "Use None as the default, and make the value in the function.",
@@ -339,6 +387,11 @@ def _default(chain: Chain, at: int) -> Told:
 
 
 def _cpp(chain: Chain, at: int) -> Told:
+    if len(chain) > at + 1 and chain[at + 1].label.startswith(_CONTEXT):
+        return Told(
+            f"It is the value of a ContextVar in a context that code of C holds: {chain[at].label}.",
+            "It goes when the variable is set anew in that context, or with what runs in it: a task or a thread.",
+        )
     return Told(f"What holds it is not among the objects of Python: {chain[at].label}.", "It goes when that lets go.")
 
 

@@ -173,9 +173,9 @@ class Graph:
 
 # How a holder holds what comes after it. Those that begin a chain: global, local, class, C++, unreachable, unknown.
 HOLDER_KINDS = (
-    "global", "local", "class", "attribute", "key", "index", "element", "closure", "default", "generator", "coroutine",
-    "frame", "traceback", "cache", "hook", "array", "graph", "gradient", "base", "C++", "unreachable", "unknown",
-    "object",
+    "global", "local", "class", "attribute", "key", "index", "tuple", "element", "closure", "default", "generator",
+    "coroutine", "frame", "traceback", "cache", "hook", "array", "graph", "gradient", "base", "C++", "unreachable",
+    "unknown", "object",
 )  # fmt: skip
 
 

@@ -24,11 +24,12 @@ Server (agent) to client:
              chain: global (a module's; "trainer", "pkg.mod.cache"), local (of a running function; "batch @ step()
              train.py:42 [worker]"), class (an attribute of one; "mod.Model.cache"), C++ (what is known of it),
              unreachable (nothing leads there, the collector has not come by), unknown (why the search ended there).
-             Kinds that follow: attribute (".logs"), key ("['val']"), index ("[3]"), element (of a set), closure ("x of
-             make.<locals>.inner()"), default (of a function's argument), generator and coroutine (suspended; "rows in
-             produce() data.py:10"), frame (of a function that has ended), traceback (of an exception), cache
-             ("lru_cache of load()"), hook, array (of numpy), graph ("saved as self by MulBackward0"), gradient (".grad
-             of model.weight"), base ("base of the view x"), object (anything else: its type)
+             Kinds that follow: attribute (".logs"), key ("['val']"), index ("[3]"), tuple ("[0]", ".field"), element
+             (of a set), closure ("x of make.<locals>.inner()"), default (of a function's argument), generator and
+             coroutine (suspended; "rows in produce() data.py:10"), frame (of a function that has ended), traceback
+             (of an exception), cache ("lru_cache of load()"), hook, array (of numpy), graph ("saved as self by
+             MulBackward0"), gradient (".grad of model.weight"), base ("base of the view x"), object (anything else:
+             its type)
     failed   {request, cause, next_step}
     bye      {reason: exit | detached | idle | forked | error, detail}
 Client to server:

@@ -13,7 +13,7 @@ from tensortui.agent.links import Link, Spot
 from tensortui.wire.messages import CHAINS_LIMIT, OTHER
 
 PROGRAM = """
-import collections, ctypes, functools, gc, sys, threading, torch
+import collections, contextvars, ctypes, functools, gc, sys, threading, torch
 class Trainer: pass
 class Slotted:
     __slots__ = ("held",)
@@ -84,6 +84,20 @@ for one in ring: one.near = [other for other in ring if other is not one]
 wrapped = Trainer(); wrapped.child = Trainer(); wrapped.child.parent = wrapped; wrapped.held = torch.zeros(136)
 ctypes.pythonapi.Py_IncRef(ctypes.py_object(wrapped)); del run, ring, one, wrapped
 plain = Trainer(); plain.grad = torch.zeros(137)
+Pair = collections.namedtuple("Pair", "first second")
+pair = Pair(1, torch.zeros(142)); nested = [(0, torch.zeros(143))]
+variable = contextvars.ContextVar("state"); many = [contextvars.ContextVar("v%d" % one) for one in range(40)]
+context = contextvars.Context(); context.run(lambda: variable.set(torch.zeros(144)) and None)
+def fill(): [one.set([torch.zeros(145 if one is many[7] else 1)]) for one in many]
+big = contextvars.Context(); big.run(fill)
+preset = contextvars.ContextVar("preset", default=torch.zeros(146))
+variable.set(torch.zeros(147))
+own = threading.local(); own.value = torch.zeros(148)
+def serve_one():
+    own.value = [torch.zeros(149)]; variable.set(torch.zeros(150))
+    served.set(); forever.wait()
+served = threading.Event()
+threading.Thread(target=serve_one, name="server", daemon=True).start(); served.wait()
 START_AGENT
 print("READY", flush=True)
 for line in sys.stdin:
@@ -113,9 +127,9 @@ CASES = {
     111: [[("global", "table"), ("key", "[2500]")]],
     112: [[("global", "array"), ("array", "ndarray")]],
     113: [[("global", "slotted"), ("attribute", ".held")]],
-    114: [[("global", "default"), ("default", "of default()"), ("index", "[0]")]],
+    114: [[("global", "default"), ("default", "of default()"), ("tuple", "[0]")]],
     115: [[("global", "bag"), ("element", "in a set")]],
-    117: [[("global", "partial"), ("attribute", ".args"), ("index", "[0]")]],
+    117: [[("global", "partial"), ("tuple", ".args"), ("tuple", "[0]")]],
     120: [[("global", "two")], [("global", "again"), ("key", "['two']")]],
     121: [[("local", "local @ wait() <string>:56 [worker]")]],
     132: [[("global", "runs"), ("index", "[0]"), ("attribute", ".loss")]],
@@ -131,10 +145,19 @@ CASES = {
             ("key", "['1']"),
             ("hook", "._forward_hooks"),
             ("key", "[0]"),
-            ("attribute", ".args"),
-            ("index", "[0]"),
+            ("tuple", ".args"),
+            ("tuple", "[0]"),
         ]
     ],
+    142: [[("global", "pair"), ("tuple", ".second")]],
+    143: [[("global", "nested"), ("index", "[0]"), ("tuple", "[1]")]],
+    144: [[("global", "context"), ("key", "[ContextVar 'state']")]],
+    145: [[("global", "big"), ("key", "[ContextVar 'v7']"), ("index", "[0]")]],
+    146: [[("global", "preset"), ("default", "of ContextVar 'preset'")]],
+    147: [[("object", "the running context of the main thread"), ("key", "[ContextVar 'state']")]],
+    148: [[("global", "own"), ("attribute", ".value @ the main thread")]],
+    149: [[("global", "own"), ("attribute", ".value @ thread server"), ("index", "[0]")]],
+    150: [[("object", "the running context of thread server"), ("key", "[ContextVar 'state']")]],
 }
 
 
@@ -181,6 +204,19 @@ def asked(program: Any, connect: Any) -> Asked:
 def test_chains_from_what_the_program_reaches(asked: Asked) -> None:
     found = {size: asked.chains(size) for size in CASES}
     assert found == CASES
+
+
+def test_nothing_of_the_agent_is_told_as_a_holder(asked: Asked) -> None:
+    define = "@functools.lru_cache(None)\ndef keep(size): return torch.zeros(size)\nkept = torch.zeros(152); keep(151)"
+    space = "vars(sys.modules['tensortui.agent.variables'])"
+    line = f"{space}.update(functools=functools, torch=torch); exec({define!r}, {space})\n"
+    asked.process.stdin.write(line)
+    asked.process.stdin.flush()
+    assert asked.process.stdout.readline() == "DONE\n"
+    asked.client.refresh()
+    for size in (151, 152):
+        told = [label for chain in asked.about(asked.id_of(size))["chains"] for _, label in chain]
+        assert not [label for label in told if "tensortui" in label or "keep" in label], told
 
 
 def test_what_torch_itself_holds(asked: Asked) -> None:

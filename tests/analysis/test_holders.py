@@ -55,6 +55,9 @@ LOGS = chain("global trainer", "attribute .logs", "key ['val_logits']", "index [
         (chain("global model", "hook ._forward_hooks", "key [3]"), "model._forward_hooks[3]"),
         (chain("global f", "attribute mod.f()"), "f → mod.f()"),
         (chain("gradient model.weight.grad"), "model.weight.grad"),
+        (chain("global pair", "tuple .second"), "pair.second"),
+        (chain("global ctx", "key [ContextVar 'state']"), "ctx[ContextVar 'state']"),
+        (chain("global own", "attribute .x @ thread worker", "index [0]"), "own.x[0] @ thread worker"),
         ((), ""),
     ],
 )
@@ -150,6 +153,38 @@ def test_only_what_a_module_can_write_is_code() -> None:
         (chain("C++ a queue of the loader"), "not among the objects of Python", "when that lets go"),
         (chain("unknown the search was over its limit", "index [3]"), "not known", "Another search"),
         (chain("object Foo"), "An object", "goes with"),
+        (
+            chain("global pair", "tuple .second"),
+            "A tuple keeps it, which cannot be changed: pair.",
+            "del pair, or bind",
+        ),
+        (chain("global a", "attribute .b", "tuple [0]", "tuple [1]"), "be changed: a.b[0].", "tuple: del a.b, or set"),
+        (
+            chain("global p", "tuple .args", "tuple [0]"),
+            "be changed: p.args.",
+            "It goes with the tuple: del p, or bind",
+        ),
+        (chain("tuple [0]"), "A tuple keeps it", "It goes with the tuple."),
+        (chain("global own", "attribute .x @ thread w"), "as its value in thread w: own.", "del own.x in that thread"),
+        (
+            chain("global ctx", "key [ContextVar 'state']"),
+            "It is the value of the ContextVar 'state' in a context: ctx.",
+            "It goes with the context: del ctx, or bind",
+        ),
+        (
+            chain("object the running context of thread w", "key [ContextVar 'state']"),
+            "the ContextVar 'state' in a context: the running context of thread w.",
+            "Set the variable anew where it was set, or reset() it",
+        ),
+        (chain("C++ 1 of 1", "key [ContextVar 'state']"), "of a ContextVar in a context that", "It goes when the var"),
+        (chain("global v", "default of ContextVar 'v'"), "the ContextVar 'v' gives where no", "goes with the variable"),
+        (chain("C++ 1 of 1", "index [0]"), "not among the objects", "If the list grows"),
+        (
+            chain("global e", "traceback of E", "frame x in f() a.py:1", "index [0]"),
+            "An exception",
+            "Drop the exception",
+        ),
+        (chain("global en", "object list_iterator", "index [0]"), "A list keeps it", "If the list grows"),
         ((), "Nothing is known", ""),
     ],
 )
@@ -157,6 +192,13 @@ def test_what_a_chain_means_and_how_to_let_go(steps: tuple[HolderStep, ...], mea
     told = meaning(steps)
     assert means in told.means
     assert cure in told.cure
+
+
+def test_advice_has_the_ends_of_a_long_chain() -> None:
+    frames = [f"frame in f{number}() a.py:{number}" for number in range(20)]
+    told = meaning(chain("unknown the search ended here", *frames, "closure x of f()", "index [0]", "index [1]"))
+    where = "(not known) → frame in f0() a.py:0 → ... → frame in f19() a.py:19 → x[0] of f()"
+    assert told.cure.startswith(f"If {where} grows: ")
 
 
 def test_every_kind_has_words_and_a_meaning_wherever_it_stands() -> None:

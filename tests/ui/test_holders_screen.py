@@ -118,7 +118,7 @@ async def test_each_chain_goes_from_its_root_and_what_ends_alike_is_told_once() 
 
 async def test_the_detail_says_what_the_chain_means_and_how_to_let_go() -> None:
     async with opened() as it:
-        assert "means    A list or tuple keeps it until it is taken out: trainer.logs" in it.text_of("#detail")
+        assert "means    A list keeps it until it is taken out: trainer.logs" in it.text_of("#detail")
         await it.press("j", "j")
         assert it.text_of("#detail").startswith("trainer.logs  attribute\n")
         await it.press("G")
