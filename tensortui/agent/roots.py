@@ -44,9 +44,8 @@ def _look_into(name: str, main: int, wanted: Set[int], found: Roots) -> None:
 def contexts_of(threads: Threads, wanted: Set[int], found: Roots) -> None:
     """Note in which contexts at the addresses `wanted` a thread runs."""
     with Alone():
-        for address, called in threads.contexts().items():
-            if address in wanted:
-                found.setdefault(address, []).append((OTHER, "the running context of %s" % called))
+        for address, called in threads.contexts(wanted).items():
+            found.setdefault(address, []).append((OTHER, "the running context of %s" % called))
 
 
 def is_namespace(thing: object) -> bool:

@@ -7,13 +7,13 @@ import _thread
 import contextvars
 import ctypes
 import sys
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
 from tensortui.agent import labels
 from tensortui.agent.alive import objects_at
 from tensortui.agent.frames import thread_names
 from tensortui.agent.guard import COMPANY, not_alone
-from tensortui.agent.memory import Memory
+from tensortui.agent.memory import WORD, Memory
 
 SOUGHT = 64  # words of a state in which they are
 NEXT, INTERPRETER = 1, 2  # words of a state
@@ -63,11 +63,14 @@ class Threads:
                 yield words
             at = words[NEXT]
 
-    def contexts(self) -> Dict[int, str]:
-        """Return the addresses of the contexts that threads run in, and what these are called. Only `Alone`."""
-        names = thread_names() if self.usable else {}
-        states = self._states() if self.usable else ()
-        return {words[self._context]: _called(names, words[self._ident]) for words in states if words[self._context]}
+    def contexts(self, wanted: Set[int]) -> Dict[int, str]:
+        """Return which of the objects at `wanted` are contexts that threads run in, and which threads. Only `Alone`."""
+        kinds = self._memory.follow(list(wanted), WORD) if self.usable else []
+        if id(contextvars.Context) not in kinds:
+            return {}
+        names = thread_names()
+        found = ((words[self._context], words[self._ident]) for words in self._states())
+        return {address: _called(names, ident) for address, ident in found if address in wanted}
 
     def of_local(self, mark: Any) -> str:
         """Return what the thread is called for which `mark` stands in a thread-local. Only `Alone`."""
