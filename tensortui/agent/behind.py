@@ -13,7 +13,7 @@ from tensortui.agent import containers, nodes
 from tensortui.agent.census import Context, Tracked, Work
 from tensortui.agent.chains import UNKNOWN, Chain, Paths, Step, paths_of, steps_of
 from tensortui.agent.checkpoints import NAME
-from tensortui.agent.graph import BUSY, LET_GO, MAX_NODES, NO_CHECKPOINT, NO_SAVED, TOO_DEEP, Walker, with_graph
+from tensortui.agent.graph import MAX_NODES, NO_SAVED, Walker, with_graph
 from tensortui.agent.heap import Heap
 from tensortui.agent.holders import Search
 from tensortui.agent.hook_objects import hooks_at
@@ -69,16 +69,9 @@ class Behind:
             self.reasons += context.reasons
             return
         chosen = yield from with_graph(context)
-        yield from walker.walk(chosen, self._visit, self._begin)
-        told = (
-            (walker.skipped, BUSY),
-            (walker.dropped, LET_GO),
-            (walker.deep, TOO_DEEP),
-            (walker.cut, MORE % MAX_NODES),
-            (walker.reader.checkpoints.unread, NO_CHECKPOINT),
-        )
+        yield from walker.walk(chosen, self._visit, self._begin, self._lead)
         self.reasons += [] if walker.reader.can_read_saved else [NO_SAVED]
-        self.reasons += [reason for true, reason in told if true]
+        self.reasons += walker.reasons(MORE)
 
     def _id(self, node: Any) -> int:
         number = self._ids.setdefault(nodes.DEPTHS.measure(node)[0], len(self._ids) + 1)
@@ -98,6 +91,11 @@ class Behind:
             self._at.append(at)
             self._by.append(number)
             self._how.append(self._steps.setdefault(step, len(self._steps)))
+        self._lead(walker, node, successors)
+
+    def _lead(self, walker: Walker, node: Any, successors: List[Any]) -> None:
+        """Note to which nodes a node leads."""
+        number = self._id(node)
         for one in successors:
             if one is not None:
                 after = self._id(one)

@@ -27,7 +27,7 @@ CHURN = "very many tensors come and go: some that came while all were looked for
 IMPORTING = "modules are being imported: tensors that are made meanwhile may not be found yet"
 AUDITED = "nothing is missed for that, but the program's audit hooks (sys.addaudithook) are called by what is looked at"
 NO_GRAD_FN = (
-    "grad_fn is not read where its node is written in Python: so many nodes on chains of more than 10,000 live that "
+    "grad_fn is not read where only its node tells the name: so many nodes on chains of more than 10,000 live that "
     "more could overflow the stack"
 )
 MISSING = "about %d tensors are alive but not found yet"
@@ -170,7 +170,7 @@ class Coverage:
             found.append(IMPORTING)
         if self._census.unseen_gradients[0]:
             found.append(UNSEEN_GRADIENTS % self._census.unseen_gradients)
-        if DEPTHS.exhausted:
+        if DEPTHS.unnamed:
             found.append(NO_GRAD_FN)
         if audited():
             found.append(AUDITED)

@@ -10,6 +10,7 @@ from array import array
 from typing import Any, Dict, List, Optional, Tuple
 
 from tensortui.agent import nodes
+from tensortui.agent.edges import Ahead, Edges
 from tensortui.agent.guard import not_alone
 from tensortui.agent.memory import WORD, Memory, is_pointer
 from tensortui.agent.node_hooks import NodeHooks
@@ -20,7 +21,6 @@ from tensortui.agent.tensor_impl import POINTERS, routes
 HEAD = 5
 LONGEST_PATH = 1 << 40  # nodes: no graph is deeper
 LONGEST = 512  # bytes of a mangled name
-PYTHON = "PyNode"  # a node that is written in Python: its name is known to torch alone
 _LENGTH = re.compile(r"\d+")
 
 
@@ -35,6 +35,7 @@ class NodeNames:
         self._names: Dict[int, str] = {}  # by the address of the virtual table
         self._path = 0  # word of a node with the length of the longest path below it; 0 where that is not certain
         self.hooks: Optional[NodeHooks] = None
+        self.edges: Optional[Edges] = None
         try:
             self._memory = Memory()
             self.hooks = NodeHooks(torch, self._memory)
@@ -44,6 +45,7 @@ class NodeNames:
             self.usable = self._learn(torch, first, second)
             if self.usable:
                 self._path = self._learn_path([first, second, functions.neg(functions.neg(first))], [1, 1, 3])
+                self.edges = self._learn_edges(torch, first, functions.neg(first)) if self._path else None
         except Exception:
             self.usable = False
 
@@ -69,6 +71,23 @@ class NodeNames:
             if numbers == sorted(set(numbers)) and [one[1:] for one in told] == [(length,) for length in lengths]:
                 return place
         return 0
+
+    def _learn_edges(self, torch: Any, first: Any, second: Any) -> Optional[Edges]:
+        """Return what reads the edges of nodes: those of the second tensor lead to the first, the first's to a leaf."""
+        get = (getattr(torch._C, "TensorBase", None) or torch._C._TensorBase).__dict__["grad_fn"].__get__
+        upper, lower = get(second), get(first)
+        end = nodes.pointer(lower.next_functions[0][0])
+        at = nodes.pointer(lower)
+        edges = Edges(self._memory, self._path, self._name_of)
+        if end is None or at is None:
+            return None
+        edges.learn([(upper, [at]), (lower, [end, end])])
+        return edges if edges.usable else None
+
+    def ahead(self, address: int) -> Optional[Ahead]:
+        """Return what the node behind the tensor at `address` is; None where there is none, or it cannot be told."""
+        found = self.mark(address) if self.edges is not None else None
+        return None if found is None or self.edges is None else self.edges.of(found[0], found[1:])
 
     def depths(self, addresses: List[int]) -> List[int]:
         """Return the length of the longest path behind each of the tensors at `addresses`.

@@ -12,7 +12,7 @@ import sys
 import time
 import weakref
 from functools import partial
-from typing import Any, Callable, Dict, Generator, Iterator, List, Optional, Set
+from typing import Any, Callable, Dict, Generator, Iterator, List, Optional, Set, Tuple
 
 from tensortui.agent import labels, nodes
 from tensortui.agent.census import Context, Tracked, Work
@@ -25,6 +25,7 @@ from tensortui.agent.picture import Picture
 from tensortui.agent.read import TensorReader
 from tensortui.agent.rows import IS_LEAF, REQUIRES_GRAD, cell
 from tensortui.agent.storages import Size
+from tensortui.agent.touching import Touching
 from tensortui.wire.messages import SAVED
 
 MAX_NODES = 10_000
@@ -38,10 +39,19 @@ NO_CHECKPOINT = "what a checkpoint keeps to run its forward again is not read: t
 BUSY = "the graph was not read to its end: a backward was running, or may have been, at each try"
 LET_GO = "the graph was not read to its end: it changed, or the next piece would have come too late to hold on to it"
 GONE = "the program let go of a tensor while the graph behind it was read"
-TOO_DEEP = "the graph is not read: chains of more than 10,000 nodes could overflow the stack when they are freed"
+TOO_DEEP = (
+    "the graph is read in part: of chains of more than 10,000 nodes only some are touched, as freeing them could "
+    "overflow the stack"
+)
+TOO_WIDE = "the graph is read in part: it is not followed where a node has more than 10,000 inputs"
+LARGER = "the graph is read up to %d nodes: it is larger"
+FEW = 200  # successors of one node that are told in one go
 
-Visit = Callable[["Walker", Any, List[Any]], None]  # the walker, a node, its successors
+# The walker, a node, its successors, or the first of them: `Walker.rest` says how many there are beyond.
+Visit = Callable[["Walker", Any, List[Any]], None]
+More = Optional[Callable[["Walker", Any, List[Any]], None]]  # the same node, and the next of its successors
 Begin = Optional[Callable[[Any, Any], None]]  # a node, the Tracked tensor that starts with it
+Tell = Tuple[Visit, Begin, More]
 
 
 class Walker:
@@ -53,7 +63,9 @@ class Walker:
         self.reader = NodeReader(context.torch, base, make_kinds(context, base))
         self.seen: Set[Key] = set()
         self.cut = False
-        self.deep = False  # some successors were not touched
+        self.deep = False  # some nodes were not touched, as they lie too deep,
+        self.wide = False  # or are too many behind one node
+        self.rest = 0  # successors of the node that is visited which are not told yet; some where they never will be
         self.skipped = False
         self.now: Optional[Stillness] = None  # of the piece under way
         self.dropped = False  # of some tensors not all was read, for the frontier was let go again and again
@@ -67,20 +79,39 @@ class Walker:
         self._plain = context.torch._C.DisableTorchFunctionSubclass
         self._base = base.__dict__
         self._ownership: Optional[Ownership] = context.census.memory.get("ownership")
+        reader: Optional[TensorReader] = context.census.memory.get("reader")
+        self._touching = Touching(reader.nodes if reader is not None and reader.nodes.usable else None)
+        self._told: Dict[Key, int] = {}  # of nodes with many successors: how many were told
 
     @property
     def possible(self) -> bool:
         """Whether a walk may be made at all; the reason is noted where not."""
         if not self._backward.known:
             self.context.reasons.append(NO_SAVED)
-        elif nodes.DEPTHS.exhausted:
-            self.context.reasons.append(TOO_DEEP)
-        else:
-            return True
-        return False
+        return self._backward.known
 
-    def walk(self, roots: List[Tracked], visit: Visit, begin: Begin = None) -> Work:
-        """Call `visit` for each node behind `roots` once, and `begin` for the node each of them starts with and it."""
+    @property
+    def partly(self) -> bool:
+        """Whether there is more than was read."""
+        return self.cut or self.deep or self.wide or self.skipped or self.dropped
+
+    def reasons(self, larger: str = LARGER) -> List[str]:
+        """Return why a walk that was made did not read all there is."""
+        told = (
+            (self.skipped, BUSY),
+            (self.dropped, LET_GO),
+            (self.cut, larger % len(self.seen) if self.cut else ""),
+            (self.deep, TOO_DEEP),
+            (self.wide, TOO_WIDE),
+            (self.reader.checkpoints.unread, NO_CHECKPOINT),
+        )
+        return [reason for true, reason in told if true]
+
+    def walk(self, roots: List[Tracked], visit: Visit, begin: Begin = None, more: More = None) -> Work:
+        """Call `visit` for each node behind `roots` once, and `begin` for the node each of them starts with and it.
+
+        Of a node with many successors `more` is given those that `visit` was not, in several pieces.
+        """
         todo = roots[::-1]
         place = Held()
         yield place
@@ -91,7 +122,7 @@ class Walker:
                 busy = self._backward.running(self.now)
                 self._resume(todo, place)
                 try:
-                    done = not busy and self._advance(todo, place, visit, begin, alone)
+                    done = not busy and self._advance(todo, place, (visit, begin, more), alone)
                 except DisturbedError:
                     busy, done = True, False
                 self.now = None
@@ -128,20 +159,20 @@ class Walker:
 
     def _mark_of(self, tracked: Tracked) -> Any:
         """Return what tells the node that made a tensor from all others, without touching it where that is possible."""
-        reader: Optional[TensorReader] = self.context.census.memory.get("reader")
-        if reader is not None and reader.nodes.usable:
-            return reader.nodes.mark(tracked.pyid)
-        node = self.root(tracked.ref())
+        names = self._touching.names
+        if names is not None:
+            return names.mark(tracked.pyid)
+        node = self.root(tracked.ref(), anew=False)
         return None if node is None else nodes.DEPTHS.measure(node)[0]
 
-    def _advance(self, todo: List[Tracked], place: Dict[str, Any], visit: Visit, begin: Begin, alone: Alone) -> bool:
+    def _advance(self, todo: List[Tracked], place: Dict[str, Any], tell: Tell, alone: Alone) -> bool:
         """Go on until the piece is over; True when there is nothing left."""
         while not alone.over():
             if "frontier" not in place:
                 if not todo:
                     return True
-                self._start(todo.pop(), place, begin)
-            elif self._piece(place["frontier"], visit, alone):
+                self._start(todo.pop(), place, tell[1])
+            elif self._piece(place["frontier"], tell[0], tell[2], alone):
                 place.clear()
                 self._finish()
                 self._begun = 0
@@ -174,26 +205,40 @@ class Walker:
         """Whether a backward has released what `node` saved: see `NodeReader.freed`. Only for a visitor."""
         return self.now is not None and self.reader.freed(node, self.now)
 
-    def root(self, tensor: Any) -> Any:
-        """Return the node that made `tensor`. That of a view changed in place would be made anew: it is not read."""
+    def root(self, tensor: Any, anew: bool = True) -> Any:
+        """Return the node that made `tensor`; None where it may not be touched, unless that was done before.
+
+        That of a view changed in place would be made anew: it is not read.
+        """
         get = self._base
         if self._ownership is not None and not self._ownership.is_safe(id(tensor)):
             return None
         try:
             if get["is_leaf"].__get__(tensor) or (get["_base"].__get__(tensor) is not None and self._changed(tensor)):
                 return None
-            return get["grad_fn"].__get__(tensor)
+            if anew and not self._touching.may_begin(tensor):
+                self.deep = True
+                return None
+            node = get["grad_fn"].__get__(tensor)
+            if node is not None:
+                nodes.DEPTHS.touched(node, *nodes.DEPTHS.measure(node))
+            return node
         except Exception:
             return None
 
     def _changed(self, tensor: Any) -> bool:
         return bool(self.reader.version(tensor))
 
-    def _piece(self, frontier: List[Any], visit: Visit, alone: Alone) -> bool:
+    def _piece(self, frontier: List[Any], visit: Visit, more: More, alone: Alone) -> bool:
         """Visit some nodes; True when there are no more, or not more than the limit."""
         depths = nodes.DEPTHS
         while frontier:
             node = frontier.pop()
+            if type(node) is tuple:
+                self._go_on(frontier, node, more)
+                if alone.over():
+                    return not frontier
+                continue
             key, length = depths.measure(node)
             known = key in self.seen
             if self._passed is None:
@@ -207,26 +252,61 @@ class Walker:
                 self.cut = True
                 return True
             self.seen.add(key)
-            successors: List[Any] = []
-            if depths.admit(node, key, length):
-                successors = self.reader.successors(node)
-                following = [one for one in successors if one is not None]
-                depths.check(length, following)
-                frontier.extend(reversed(following))
-            else:
-                self.deep = True
+            successors = self._successors(node, key, length)
+            first = successors if len(successors) <= FEW else successors[:FEW]
             try:
                 if not known:
-                    visit(self, node, successors)
+                    visit(self, node, first)
             except DisturbedError:
                 self.seen.discard(key)
                 if self._passed is not None:
                     self._passed.discard(key)
                 frontier.append(node)
                 raise
+            frontier.extend(one for one in reversed(first) if one is not None)
+            if first is not successors:
+                self._told.setdefault(key, FEW)
+                frontier.append((node, key, successors, FEW))
             if alone.over():
                 return not frontier
         return True
+
+    def _go_on(self, frontier: List[Any], entry: Tuple[Any, Key, List[Any], int], more: More) -> None:
+        """Tell some more of the many successors of a node."""
+        node, key, successors, place = entry
+        some = successors[place : place + FEW]
+        if place == self._told[key]:
+            if more is not None:
+                more(self, node, some)
+            self._told[key] += len(some)
+        frontier.extend(one for one in reversed(some) if one is not None)
+        if place + FEW < len(successors):
+            frontier.append((node, key, successors, place + FEW))
+
+    def _successors(self, node: Any, key: Key, length: Optional[int]) -> List[Any]:
+        """Return the successors of a node, none where they may not be touched: then `rest` says so."""
+        depths = nodes.DEPTHS
+        self.rest = 1
+        at = self._touching.address(node, key)
+        if self._touching.too_many(at):
+            self.wide = True
+            return []
+        shallow = length is not None and length <= nodes.SHALLOW
+        if not shallow and not self._touching.may_follow(at, length):
+            self.deep = True
+            return []
+        successors = self.reader.successors(node)
+        following = [one for one in successors if one is not None] if len(successors) <= FEW or not shallow else []
+        if len(successors) <= FEW:
+            depths.check(length, following)
+        if not shallow:
+            for one in following:
+                depths.touched(one, *depths.measure(one))
+        if len(successors) > nodes.MAX_SUCCESSORS:
+            self.wide = True
+            return []
+        self.rest = max(0, len(successors) - FEW)
+        return successors
 
 
 def discover(context: Context) -> Work:
@@ -245,16 +325,8 @@ def discover(context: Context) -> Work:
         return False
     chosen = yield from with_graph(context)
     yield from walker.walk(chosen, _note_saved)
-    if walker.skipped:
-        context.reasons.append(BUSY)
-    if walker.dropped:
-        context.reasons.append(LET_GO)
-    if walker.cut:
-        context.reasons.append("the graph is read up to %d nodes: it is larger" % len(walker.seen))
-    if walker.reader.checkpoints.unread:
-        context.reasons.append(NO_CHECKPOINT)
-        return False
-    return not (walker.cut or walker.deep or walker.skipped or walker.dropped)
+    context.reasons += walker.reasons()
+    return not (walker.partly or walker.reader.checkpoints.unread)
 
 
 def with_graph(context: Context) -> Generator[None, None, List[Tracked]]:
@@ -293,9 +365,10 @@ def walk(context: Context, roots: Optional[List[int]], limit: int = MAX_NODES) -
         cut = not walker.possible
         if not cut:
             chosen = _chosen(context, roots) if roots is not None else (yield from with_graph(context))
-            yield from walker.walk(chosen, picture.visit, picture.begin)
-            cut = walker.cut or walker.deep or walker.skipped or walker.dropped
-            _explain(context, walker)
+            yield from walker.walk(chosen, picture.visit, picture.begin, picture.more)
+            cut = walker.partly
+            context.reasons += walker.reasons()
+            context.reasons += [] if walker.reader.can_read_saved else [NO_VERSIONS]
         yield
     yield from picture.finish()
     if picture.outside and not cut:
@@ -310,22 +383,6 @@ def walk(context: Context, roots: Optional[List[int]], limit: int = MAX_NODES) -
         "cut": cut,
         "reasons": list(context.reasons),
     }
-
-
-def _explain(context: Context, walker: Walker) -> None:
-    """Note why a walk that was made is not the whole truth."""
-    if walker.skipped:
-        context.reasons.append(BUSY)
-    if walker.dropped:
-        context.reasons.append(LET_GO)
-    if walker.cut:
-        context.reasons.append("the graph is read up to %d nodes: it is larger" % len(walker.seen))
-    if walker.deep:
-        context.reasons.append(TOO_DEEP)
-    if not walker.reader.can_read_saved:
-        context.reasons.append(NO_VERSIONS)
-    if walker.reader.checkpoints.unread:
-        context.reasons.append(NO_CHECKPOINT)
 
 
 def _chosen(context: Context, roots: List[int]) -> List[Tracked]:

@@ -11,7 +11,7 @@ from array import array
 from functools import partial
 from itertools import chain, islice
 from types import FunctionType
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple
 
 from tensortui.agent import containers, labels
 from tensortui.agent.checkpoints import PARTS, Checkpoints
@@ -24,7 +24,8 @@ DEEP = 5_000  # and this many others that live at the same time
 SWEEP = 256  # of those that are looked at in one go
 ENOUGH = 200  # nodes that agree with what the layout is believed to be
 MAX_SAVED = 256  # tensors of one node
-MAX_SUCCESSORS = 1024
+MAX_SUCCESSORS = 10_000  # of one node: of one with more none is touched, as it would be all of them in one go
+NO_SEQUENCE = 1 << 63  # from here on what is no number of a sequence: the ends of a graph have such a one
 NODE_POINTER = 16  # in the Python object of a C++ node, behind its head
 RAW = "_raw_saved_"
 _VERSIONS = re.compile(r"is at version (\d+); expected version (\d+)")
@@ -47,7 +48,8 @@ class Depths:
         self._agreed = 0
         self._deep: Dict[Key, int] = {}  # with the address of the Python object that each got
         self._memory: Optional[Memory] = None
-        self.exhausted = False  # for now: room is made when deep nodes die
+        self.exhausted = False  # some were refused; room is made when deep nodes die
+        self.unnamed = False  # and so some tensors were read without the name of their node
 
     def measure(self, node: Any) -> Tuple[Key, Optional[int]]:
         """Return what tells `node` from all others that live or lived, and the length of the longest path below it.
@@ -58,7 +60,7 @@ class Depths:
         at = pointer(node)
         if at is None:
             return (id(node), number), None
-        if number >> 63:
+        if number >= NO_SEQUENCE:
             return (at, number), 0
         words = (ctypes.c_uint64 * 8).from_address(at)
         for place in self._places:
@@ -80,19 +82,28 @@ class Depths:
             self._places = self._places[1:]
             self._agreed = 0
 
-    def admit(self, node: Any, key: Key, length: Optional[int]) -> bool:
-        """Whether the successors of `node` may be touched; the node itself counts among the deep ones."""
-        if length is None and pointer(node) is None:
-            return True  # written in Python: its successors are judged themselves
-        if length is not None and length <= SHALLOW:
-            return True
-        if key in self._deep:
-            return True
-        if len(self._deep) >= DEEP:
-            self.exhausted = True
-            return False
-        self._deep[key] = id(node)
-        return True
+    @property
+    def full(self) -> bool:
+        """Whether no other deep node may be touched for now."""
+        return len(self._deep) >= DEEP
+
+    def may_touch(self, those: Optional[Iterable[Tuple[Key, int]]]) -> bool:
+        """Whether nodes, with the length of the path below each, may be touched; None for some that are not known.
+
+        They may where they are not deep, or were touched before, or where there is room for them.
+        """
+        if those is None:
+            allowed = not self.full
+        else:
+            more = {key for key, length in those if length > SHALLOW and key not in self._deep}
+            allowed = not more or len(self._deep) + len(more) <= DEEP
+        self.exhausted = self.exhausted or not allowed
+        return allowed
+
+    def touched(self, node: Any, key: Key, length: Optional[int]) -> None:
+        """Count a node that was touched, if it is a deep one. Those written in Python have an object anyway."""
+        if (length is None or length > SHALLOW) and pointer(node) is not None:
+            self._deep.setdefault(key, id(node))
 
     def forget_dead(self) -> None:
         """Look whether some of the deep nodes are gone: a few at a time, each time others."""
@@ -108,7 +119,8 @@ class Depths:
             count, _, at = words[3 * place : 3 * place + 3]
             if (place + 1) * 24 > got or (count and at == key[0]):
                 self._deep[key] = wrapper
-        self.exhausted = len(self._deep) >= DEEP
+        if not self.full:
+            self.exhausted = self.unnamed = False
 
 
 DEPTHS = Depths()  # of this process: whatever reads a node counts here
@@ -166,7 +178,7 @@ class NodeReader:
 
     def successors(self, node: Any) -> List[Any]:
         """Return the nodes that come next in backward; None for an input that needs no gradient."""
-        return [one for one, _ in node.next_functions[:MAX_SUCCESSORS]]
+        return [one for one, _ in node.next_functions]
 
     def name(self, node: Any) -> str:
         """Return the class name of a node, such as MulBackward0."""

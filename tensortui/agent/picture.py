@@ -33,6 +33,8 @@ class Picture:
         self._numbers = array("q")
         self._edges = array("q")  # to what each node leads, 0 to nothing
         self._first = array("q", [0])  # which of them is the first of each node
+        self._many: Dict[int, array[int]] = {}  # where nodes lead to besides, of which that came in several pieces
+        self._untold: Dict[int, int] = {}  # to how many more these lead
         self.outside = False  # whether some node leads to one that was not visited
         self._tensors = tensors
         self._described: Set[int] = set()
@@ -95,6 +97,14 @@ class Picture:
         self._first.append(len(self._edges))
         self.weights.append(1 + len(saved) + len(following) // NUMBERS)
         self.nodes.append(marshal.dumps([*entry, {name: value for name, value in more.items() if value}]))
+        if walker.rest:
+            self._untold[number] = walker.rest
+
+    def more(self, walker: "Walker", node: Any, successors: List[Any]) -> None:
+        """Add some more of the many nodes that `node` leads to."""
+        number = self.id_of(node)
+        self._many.setdefault(number, array("q")).extend(0 if one is None else self.id_of(one) for one in successors)
+        self._untold[number] -= len(successors)
 
     def _describe(self, tensor: Any, tracked: Tracked) -> List[List[Any]]:
         """Return what there is to say of a tensor that may be gone before the next sample tells of it."""
@@ -115,10 +125,16 @@ class Picture:
                 weight = 0
             weight += self.weights[place]
             following = self._edges[self._first[place] : self._first[place + 1]]
-            outside = any(one and one not in here for one in following)
-            if not outside and number not in self._starts:
+            many = self._many.get(number)
+            if many is not None:
+                following = following + many
+                self.weights[place] += len(many) // NUMBERS
+                weight += len(many) // NUMBERS
+            outside = self._untold.get(number, 0) > 0 or any(one and one not in here for one in following)
+            if not outside and many is None and number not in self._starts:
                 continue
             node = unpacked(self.nodes[place])
+            node[2] = [one or None for one in following]
             if outside:
                 self.outside = True
                 node[2] = [one if one in here else None for one in node[2]]
@@ -149,6 +165,9 @@ class Picture:
         inner: Set[int] = set()
         for place in range(0, len(self._edges) if outer else 0, MANY):
             inner.update(self._edges[place : place + MANY])
+            yield
+        for many in self._many.values() if outer else ():
+            inner.update(many)
             yield
         found = []
         for place, number in enumerate(self._numbers):

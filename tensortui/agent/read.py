@@ -5,7 +5,8 @@ import weakref
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from tensortui.agent import labels
-from tensortui.agent.grad_fn import PYTHON, NodeNames
+from tensortui.agent.edges import PYTHON
+from tensortui.agent.grad_fn import NodeNames
 from tensortui.agent.nodes import DEPTHS
 from tensortui.agent.sparse import SparseSize
 from tensortui.wire.messages import TENSOR_FLAGS
@@ -153,11 +154,17 @@ class TensorReader:
         return facts
 
     def _node_of_python(self, tensor: Any) -> Optional[str]:
-        """Return the name of a node that is written in Python: each that is read makes freeing a chain deeper."""
+        """Return the name of a node that is written in Python, which has an object anyway, or of one that may be.
+
+        Others get an object with that, which makes freeing a chain deeper.
+        """
+        if not self.nodes.usable and not DEPTHS.may_touch(None):
+            DEPTHS.unnamed = True
+            return None
         try:
-            node = None if DEPTHS.exhausted else self._base.grad_fn.__get__(tensor)
+            node = self._base.grad_fn.__get__(tensor)
             if node is not None:
-                DEPTHS.admit(node, *DEPTHS.measure(node))
+                DEPTHS.touched(node, *DEPTHS.measure(node))
                 return labels.type_name(type(node))
         except Exception:
             pass

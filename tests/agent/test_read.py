@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 import torch
 
+from tensortui.agent import read
 from tensortui.agent.census import Census
 from tensortui.agent.coverage import NO_GRAD_FN, Coverage
 from tensortui.agent.enumerate import Types
-from tensortui.agent.nodes import DEPTHS
+from tensortui.agent.nodes import Depths
 from tensortui.agent.poolscan import PoolScanner
 from tensortui.agent.read import TensorReader
 from tensortui.agent.sparse import SparseSize
@@ -275,9 +276,14 @@ def test_a_torch_empty_that_was_replaced_is_not_run(monkeypatch: pytest.MonkeyPa
 def test_a_coverage_without_grad_fn_says_so(monkeypatch: pytest.MonkeyPatch, reader: TensorReader) -> None:
     census = Census(time.monotonic)
     coverage = Coverage(census, PoolScanner(), 0.01, Types(torch, census))
+    monkeypatch.setattr(read, "DEPTHS", Depths())
+    monkeypatch.setattr("tensortui.agent.coverage.DEPTHS", read.DEPTHS)
+    monkeypatch.setattr("tensortui.agent.nodes.DEEP", 0)
     tensor = Twice.apply(torch.ones(1, requires_grad=True))
+    with reader.guard():
+        assert reader.read(tensor).grad_fn == "TwiceBackward"  # a node of Python has an object anyway
     assert coverage.reasons() == []
-    monkeypatch.setattr(DEPTHS, "exhausted", True)
+    monkeypatch.setattr(reader.nodes, "usable", False)  # any node may be read for its name then
     with reader.guard():
         assert reader.read(tensor).grad_fn is None
     assert coverage.reasons() == [NO_GRAD_FN]
