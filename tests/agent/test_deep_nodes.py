@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
+import textwrap
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -124,3 +128,35 @@ def test_room_is_made_when_deep_nodes_die(agent: Any) -> None:
     nodes.DEPTHS.forget_dead()
     assert not nodes.DEPTHS.full and not nodes.DEPTHS.exhausted
     assert len(one.graph([deep])["nodes"]) == DEEP
+
+
+STACK = """
+    import sys, time, torch
+    sys.path.insert(0, {here!r})
+    from tensortui.agent import graph
+    from tensortui.agent.census import Census, Context
+    from tensortui.agent.read import TensorReader
+    from tensortui.agent.storages import Size
+    census = Census(time.monotonic)
+    census.base = torch._C.TensorBase
+    census.types.ids.add(id(torch.Tensor))
+    census.memory["reader"] = TensorReader(torch, Size(torch).of)
+    y, states = torch.ones(1, requires_grad=True), []
+    for _ in range(70_000):
+        y = y * 1.0
+        states.append(y)
+    y = torch.stack(states)
+    del states
+    census.track(y)
+    for _ in graph.walk(Context(torch, census, []), None, 10_000): pass
+    while census.bury(): pass
+    del y
+    print("alive")
+"""
+
+
+def test_reading_a_stack_of_all_states_of_a_long_sequence_is_not_deadly() -> None:
+    code = textwrap.dedent(STACK).format(here=str(Path(__file__).parents[2]))
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=100,
+                          check=False)  # fmt: skip
+    assert done.stdout == "alive\n", (done.returncode, done.stderr[-1000:])
