@@ -1,6 +1,7 @@
 """What is found in a graph: what is changed, kept, or carried on and on, and what only looks like it."""
 
 from dataclasses import replace
+from types import MappingProxyType
 
 import pytest
 
@@ -263,3 +264,83 @@ def test_a_finding_names_only_what_the_sample_has(world):
     (finding,) = find(sample, Accounts(sample), graph)
     assert (finding.kind, finding.tensors, finding.storages) == ("stale-save", (), ())
     assert "saved gone (self)" in finding.title
+
+
+# -- what is no sum of losses, and what is not all there
+
+
+def recurrence(world, steps, shape, *, part="SelectBackward0"):
+    """`h = h * 0.9 + weight[0]`, many times."""
+    leaf = world.weights[0][1]
+    top = world.node("MulBackward0", None)
+    for _ in range(steps):
+        top = world.node("AddBackward0", world.node("MulBackward0", top), world.node(part, leaf))
+    tid = world.build.tensor(world.build.storage(128), shape, name="h", grad_fn="AddBackward0")
+    world.nodes[top] = replace(world.nodes[top], tensors=(tid,))
+    world.roots.append(top)
+    return tid
+
+
+@pytest.mark.parametrize(
+    ("shape", "part"), [((4, 8), "SelectBackward0"), ((4, 8), "NllLossBackward0"), ((), "SelectBackward0")]
+)
+def test_a_recurrence_is_no_sum_of_losses(world, shape, part):
+    """Not even where there is another tensor of one element that an addition made."""
+    loss = world.node("AddBackward0", world.forward(), None)
+    world.root(loss, "loss")
+    tid = recurrence(world, 60, shape, part=part)
+    (finding,) = world.found(deep_nodes=100)
+    assert kinds([finding]) == [("deep-graph", "note")]
+    assert finding.title.startswith("the graph behind h goes back 12")
+    assert finding.tensors == (tid,)
+
+
+def test_a_sum_of_losses_names_its_tensor_beside_another_that_an_addition_made(world):
+    tops = [world.forward() for _ in range(5)]
+    total = None
+    for top in tops:
+        total = world.node("AddBackward0", total, top)
+    tid = world.root(total, "total")
+    world.build.tensor(world.build.storage(4), (), name="other", grad_fn="AddBackward0")
+    (finding,) = world.found()
+    assert finding.title.startswith("total sums 5 losses with their graphs")
+    assert finding.tensors == (tid,)
+
+
+def test_where_no_parameter_was_saved_it_is_said_that_changes_do_not_show(world):
+    leaf = world.weights[0][1]
+    total = None
+    for _ in range(5):
+        total = world.node("AddBackward0", total, world.node("NllLossBackward0", world.node("AddmmBackward0", leaf)))
+    world.root(total, "total")
+    world.optimizer()
+    (finding,) = world.found()
+    assert kinds([finding]) == [("graph-kept", "note")]
+    assert finding.evidence["states"] is None
+    assert "saved no parameter" in finding.advice
+
+
+def deepened(world, depths):
+    sample = replace(world.build.sample(), depths=MappingProxyType(depths))
+    graph = Graph(tuple(world.roots), tuple(world.nodes.values()), True)
+    return find(sample, Accounts(sample), graph, Thresholds(deep_nodes=100))
+
+
+def test_of_a_graph_that_was_read_in_part_it_is_told_how_deep_it_is(world):
+    tid = recurrence(world, 60, (4, 8))
+    (finding,) = deepened(world, {tid: 20_001})
+    assert finding.title == "the graph behind h goes back at least 20,001 nodes"
+    assert finding.evidence["depth"] == 20_001
+
+
+def test_a_deep_graph_of_which_nothing_was_read_is_told_all_the_same(world):
+    one = world.build.tensor(world.build.storage(4), (), name="state", grad_fn="AddBackward0")
+    other = world.build.tensor(world.build.storage(4), (), name="before", grad_fn="AddBackward0")
+    (finding,) = deepened(world, {one: 20_001, other: 20_000})
+    assert kinds([finding]) == [("deep-graph", "note")]
+    assert finding.title == "the graph behind state goes back at least 20,001 nodes; it was not read"
+    assert finding.tensors == (one,)
+    assert deepened(world, {one: 99}) == []
+    tid = recurrence(world, 60, (4, 8))
+    (finding,) = deepened(world, {tid: 30_000, one: 20_001})
+    assert finding.tensors == (tid,)

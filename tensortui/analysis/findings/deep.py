@@ -11,6 +11,7 @@ from tensortui.analysis.graph import Reach, is_leaf
 from tensortui.analysis.grouping import without_line
 from tensortui.analysis.text import safe
 from tensortui.analysis.units import format_count
+from tensortui.model import Tensor
 
 CARRIED = "detach() what is carried from one step to the next; only so the graph of the old steps is freed."
 LONG = "Fine for a long sequence; a sum or a state that is carried on without detach() grows like this with each step."
@@ -20,15 +21,19 @@ def deep_graphs(facts: GraphFacts) -> Iterator[Finding]:
     """Graphs that reach back over several updates of the parameters, and very deep ones. Of sums others tell."""
     reach = facts.reach
     told = {root for root, _, _ in sums(facts)}
+    deepest = 0
     for roots, nodes in _components(reach):
         if told.intersection(roots):
             continue
+        ids = [tensor for root in roots for tensor in reach.nodes[root].tensors if tensor in facts.sample.tensors]
         depth = _depth(reach, nodes)
+        if facts.graph.cut:
+            depth = max([depth, *(facts.sample.depths.get(one, 0) for one in ids)])
         seen = states(facts, nodes) or 0
         lasting = seen >= facts.thresholds.kept_steps
         if not lasting and depth < facts.thresholds.deep_nodes:
             continue
-        ids = [tensor for root in roots for tensor in reach.nodes[root].tensors if tensor in facts.sample.tensors]
+        deepest = max(deepest, depth)
         named = [label(facts.sample.tensors[one]) for one in ids if facts.sample.tensors[one].names]
         who = named[0] if named else safe(reach.nodes[roots[0]].name)
         least = "at least " if facts.graph.cut else ""
@@ -43,6 +48,37 @@ def deep_graphs(facts: GraphFacts) -> Iterator[Finding]:
             CARRIED if lasting else LONG,
             about=(without_line(who),),
         )
+    if facts.graph.cut:
+        yield from _unread(facts, deepest)
+
+
+def _unread(facts: GraphFacts, told: int) -> Iterator[Finding]:
+    """The deepest graph of which nothing was read, where it is deeper than those that were: it may be a part of them.
+
+    What has the name of a tensor whose graph was read is in its place by now.
+    """
+    known = [facts.sample.tensors[one] for one in facts.reach.makers if one in facts.sample.tensors]
+    names = {tensor.names[0] for tensor in known if tensor.names}
+    depths: dict[int, list[Tensor]] = defaultdict(list)
+    for number, length in facts.sample.depths.items():
+        tensor = facts.sample.tensors.get(number)
+        if tensor is not None and number not in facts.reach.makers and not names.intersection(tensor.names[:1]):
+            depths[length].append(tensor)
+    depth = max(depths, default=0)
+    if depth < facts.thresholds.deep_nodes or depth <= told:
+        return
+    tensors = sorted(depths[depth], key=lambda tensor: (not tensor.names, tensor.id))
+    who = label(tensors[0])
+    yield Finding(
+        "deep-graph",
+        "note",
+        f"the graph behind {who} goes back at least {format_count(depth)} nodes; it was not read",
+        tuple(tensor.id for tensor in tensors),
+        (),
+        {"depth": depth, "nodes": 0, "states": None, "cut": True},
+        LONG,
+        about=(without_line(who),),
+    )
 
 
 def _components(reach: Reach) -> list[tuple[list[int], list[int]]]:

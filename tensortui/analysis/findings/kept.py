@@ -19,9 +19,16 @@ from tensortui.analysis.units import format_bytes
 from tensortui.model import Tensor
 
 _ARITHMETIC = {"AddBackward0", "SubBackward0", "MulBackward0", "DivBackward0"}  # what sums and averages are made of
+_VIEWS = {  # what only looks at a leaf in another way: no forward pass is behind these
+    *("SelectBackward0", "SliceBackward0", "ViewBackward0", "TBackward0", "TransposeBackward0", "PermuteBackward0"),
+    *("SqueezeBackward0", "SqueezeBackward1", "UnsqueezeBackward0", "ExpandBackward0", "AsStridedBackward0"),
+    *("UnbindBackward0", "SplitBackward0", "AliasBackward0", "CloneBackward0", "ToCopyBackward0"),
+    *("UnsafeViewBackward0", "ReshapeAliasBackward0"),
+}
 _KEPT_ANYWAY = {"parameter", "buffer"}
 LET_GO = "Use loss.detach() or loss.item() for what only reports; a graph is freed with its last reference."
 MAY_BE_FINE = "Fine where one backward for all of them follows; else use loss.detach() or loss.item()."
+UNTOLD = "These graphs saved no parameter, so whether any was changed between them cannot be told. " + MAY_BE_FINE
 SPENT = "A backward has released what they saved; their nodes go with the last reference: keep loss.item()."
 
 
@@ -37,7 +44,7 @@ def kept_graphs(facts: GraphFacts) -> Iterator[Finding]:
     least = facts.thresholds.kept_steps
     reach = facts.reach
     for root, _, parts in sums(facts):
-        made = [tensor for tensor in _scalars(facts, reach.nodes[root].name) if _may_be_of(tensor, root, reach)]
+        made = _made_by(facts, root)
         owners = [tensor for tensor in made if tensor.names] or made
         one = len(owners) == 1
         who = label(owners[0]) if one else "a sum"
@@ -64,11 +71,11 @@ def sums(facts: GraphFacts) -> Iterator[tuple[int, set[int], Parts]]:
     seen: set[int] = set()
     for root in sorted(reach.graph.roots, reverse=True):
         node = reach.nodes.get(root)
-        if node is None or node.name not in _ARITHMETIC or root in seen or not _scalars(facts, node.name):
+        if node is None or node.name not in _ARITHMETIC or root in seen or not _made_by(facts, root):
             continue
         adds, roots = _sum(reach, root)
         seen |= adds
-        parts = _steps(reach, roots)
+        parts = _steps(reach, [part for part in roots if reach.nodes[part].name not in _VIEWS])
         if parts.steps >= facts.thresholds.kept_steps:
             yield root, adds, parts
 
@@ -118,7 +125,7 @@ def _kept(
             "saved_storages": len(storages),
             "cut": facts.graph.cut,
         },
-        LET_GO if lasting else SPENT if freed else MAY_BE_FINE,
+        LET_GO if lasting else SPENT if freed else UNTOLD if seen is None else MAY_BE_FINE,
         size,
         about=(without_line(who),),
     )
@@ -137,8 +144,13 @@ def _scalars(facts: GraphFacts, name: str | None) -> list[Tensor]:
     return facts.scalars.get(name or "", [])
 
 
-def _may_be_of(tensor: Tensor, root: int, reach: Reach) -> bool:
-    return reach.makers.get(tensor.id, root) == root
+def _made_by(facts: GraphFacts, root: int) -> list[Tensor]:
+    """The tensors of one element that a node made; those that may be of it where none that it made is known."""
+    tensors = facts.sample.tensors
+    scalars = _scalars(facts, facts.reach.nodes[root].name)
+    if any(one in tensors for one in facts.reach.nodes[root].tensors):
+        return [tensor for tensor in scalars if facts.reach.makers.get(tensor.id) == root]
+    return [tensor for tensor in scalars if facts.reach.makers.get(tensor.id, root) == root]
 
 
 def _roots_of(members: Iterable[Tensor], name: str | None, reach: Reach) -> list[int]:
