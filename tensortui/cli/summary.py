@@ -58,16 +58,20 @@ def graph_lines(sample: Sample, graph: Graph) -> list[str]:
     from tensortui.analysis.accounting import Accounts
     from tensortui.analysis.graph import Keeping, Reach, Saves, words
 
+    depth = words.depth(sample)
+    reasons = [f"{'':<12} not all of it: {safe(reason)}" for reason in graph.reasons]
+    if graph.cut and not graph.nodes:
+        row = f", of at least {format_many(depth, 'node')} in a row" if depth else ""
+        return [f"graph        not read{row}: what it saved and keeps is not known", *reasons]
     reach = Reach(graph)
     saves = Saves(reach, sample, Accounts(sample))
     keeping = Keeping(reach, saves)
     saved = f"{format_many(len(list(saves)), 'saved tensor')} on {format_many(keeping.storages, 'storage')}"
-    size = f"{format_bytes(keeping.saved_bytes)}; the graph alone keeps {format_bytes(keeping.kept_bytes)}"
-    nodes = format_many(len(graph.nodes), "node")
+    nodes, what = format_many(len(graph.nodes), "node"), "the graph alone"
     if words.in_part(graph):
-        nodes = f"read in part: {words.extent(len(graph.nodes), words.depth(sample))}"
-    lines = [f"graph        {nodes}, {saved}, {size}"]
-    return lines + [f"{'':<12} not all of it: {safe(reason)}" for reason in graph.reasons]
+        nodes, what = f"read in part: {words.extent(len(graph.nodes), depth)}", "what was read alone"
+    size = f"{format_bytes(keeping.saved_bytes)}; {what} keeps {format_bytes(keeping.kept_bytes)}"
+    return [f"graph        {nodes}, {saved}, {size}", *reasons]
 
 
 def findings(document: Mapping[str, Any], width: int) -> list[str]:
@@ -81,8 +85,11 @@ def findings(document: Mapping[str, Any], width: int) -> list[str]:
     if graph is not None and (graph["cut"] or any(node["cut"] for node in graph["nodes"])):
         from tensortui.analysis.graph.words import extent
 
-        part = f"graph read in part: {extent(len(graph['nodes']), 0)}"
-        lines = [f"findings     {part}; {len(found) or 'none'} in these and in the sample"]
+        nodes = len(graph["nodes"])
+        part, where = f"graph read in part: {extent(nodes, 0)}", "in these and in the sample"
+        if not nodes:
+            part, where = "graph not read", "in the sample"
+        lines = [f"findings     {part}; {len(found) or 'none'} {where}"]
     lines += [
         truncate(f"{'':<12} {finding['severity']}: {safe(finding['title'])}", width, ellipsis="...")
         for finding in found[:FINDINGS_SHOWN]

@@ -14,7 +14,8 @@ from tensortui.attach import attach, find_endpoint
 from tensortui.attach.waiting import poll
 from tensortui.cli.progress import words
 from tensortui.cli.snapshot import read
-from tensortui.cli.summary import distinct_names
+from tensortui.cli.summary import distinct_names, findings, graph_lines
+from tensortui.model import Graph, Process, Sample
 from tensortui.sources.live import LiveSource
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -86,8 +87,20 @@ def test_of_a_graph_that_was_read_in_part_the_summary_says_so(
     lines = tensortui("snapshot", str(start_ready(str(program)).pid), "--graph").stdout.splitlines()
     (line,) = [line for line in lines if line.startswith("graph ")]
     assert line.startswith("graph        read in part: 10,000 nodes, of at least 12,000 in a row, ")
+    assert "; what was read alone keeps " in line
     (line,) = [line for line in lines if line.startswith("findings ")]
     assert line.startswith("findings     graph read in part: 10,000 nodes; ")
+
+
+def test_what_was_not_read_is_not_counted() -> None:
+    sample = Sample(1, 1000.0, Process(7), storages={}, tensors={})
+    unread = Graph((), (), True, ("because",))
+    assert graph_lines(sample, unread) == [
+        "graph        not read: what it saved and keeps is not known",
+        "             not all of it: because",
+    ]
+    document = {"findings": [], "graph": {"nodes": [], "cut": True}, "process": {"pid": 1}}
+    assert findings(document, 100)[0] == "findings     graph not read; none in the sample"
 
 
 def test_the_summary_tells_of_findings_that_need_the_graph(

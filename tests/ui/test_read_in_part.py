@@ -17,7 +17,7 @@ from tensortui.ui.screens.graph import GraphScreen
 WHY = "the program let go of a tensor while the graph behind it was read"
 
 
-def moving_head(depth: int = 2006) -> tuple[Sample, Graph, int]:
+def moving_head(depth: int = 1906) -> tuple[Sample, Graph, int]:
     """A sum that is carried on, of whose graph three nodes were read; the sample knows how deep it is."""
     build = Build()
     total = build.add("total", (), category="activation", grad_fn="AddBackward0")
@@ -48,11 +48,11 @@ async def test_the_findings_screen_never_says_that_there_are_none() -> None:
         await read_on_findings(it)
         assert not it.app.feed or not it.app.feed.findings
         assert text(it, "#graph") == (
-            " graph read in part 0.0 s ago: 3 nodes, of at least 2,006 in a row; "
+            " graph read in part 0.0 s ago: 3 nodes, of at least 1,906 in a row; "
             "nothing found in these; r reads it anew"
         )
         assert text(it, "#none").startswith("nothing found in what was read\n")
-        assert "a part: 3 nodes, of at least 2,006 in a row;" in text(it, "#none")
+        assert "a part: 3 nodes, of at least 1,906 in a row;" in text(it, "#none")
         shown = str(it.app.screen.query_one("StatusLine").content)  # type: ignore[attr-defined]
         assert "no findings" not in shown and "graph read in part" in shown
 
@@ -70,7 +70,8 @@ async def test_beside_the_tree_it_says_how_much_was_read() -> None:
     async with driven(source=WithGraph(sample, graph=graph)) as it:
         await it.press("3")
         await it.until(lambda: isinstance(it.app.screen, GraphScreen) and it.app.screen.reading.behind is not None)
-        assert "read in part: 3 nodes, of at least 2,006 in a row" in text(it, "#head")
+        assert "read in part: 3 nodes, of at least 1,906 in a row" in text(it, "#head")
+        assert " what was read keeps 0 B alive by itself" in text(it, "#head")
 
 
 async def test_a_graph_that_was_read_to_its_end_is_told_as_before() -> None:
@@ -86,5 +87,5 @@ def test_of_a_variable_whose_tensor_is_gone_the_one_in_its_place_counts() -> Non
     sample, _, total = moving_head()
     now = sample.tensors[total]
     gone = replace(now, id=total + 99)
-    assert words.depth(sample, now) == words.depth(sample, gone) == words.depth(sample) == 2006
+    assert words.depth(sample, now) == words.depth(sample, gone) == words.depth(sample) == 1906
     assert words.depth(sample, replace(gone, names=("other",))) == words.depth(None) == 0

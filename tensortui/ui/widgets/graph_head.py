@@ -30,15 +30,17 @@ def head(reading: Reading, behind: Behind, now: float, room: int, glyphs: Glyphs
         left = [(f" {name}", "bold $strong"), (f"  {show(tensor.grad_fn or '', glyphs)}", "")]
     keeping = behind.keeping
     count = sum(1 for _ in behind.saves)
-    kept = [(" the graph keeps ", ""), (format_bytes(keeping.kept_bytes), "bold $strong"), (" alive by itself", "")]
+    part = is_part(reading, behind)
+    what = " what was read keeps " if part else " the graph keeps "
+    kept = [(what, ""), (format_bytes(keeping.kept_bytes), "bold $strong"), (" alive by itself", "")]
     saved = f"of {format_bytes(keeping.saved_bytes)} in {format_many(count, 'saved tensor')}"
     if words.blind(behind.graph, behind.sample.coverage):
         kept, saved = [(" what the graph keeps alive is not known", "")], ""
     keeps: list[list[Piece]] = [kept, [(saved, "$dim")], [(format_many(len(behind.reach.order), "node"), "$dim")]]
-    if is_part(reading, behind):
+    if part:
         depth = words.depth(behind.newest, None if reading.all else tensor)
-        part = f"read in part: {words.extent(len(behind.reach.order), depth)}"
-        keeps = [kept, [(part, "$warning")], [(saved, "$dim")]]  # what there is no room for is what comes last
+        extent = f"read in part: {words.extent(len(behind.reach.order), depth)}"
+        keeps = [kept, [(extent, "$warning")], [(saved, "$dim")]]  # what there is no room for is what comes last
     return spread([left], [right], room) + "\n" + spread(keeps, [], room)
 
 
