@@ -40,10 +40,10 @@ BUSY = "the graph was not read to its end: a backward was running, or may have b
 LET_GO = "the graph was not read to its end: it changed, or the next piece would have come too late to hold on to it"
 GONE = "the program let go of a tensor while the graph behind it was read"
 TOO_DEEP = (
-    "not all of the graph is read: of chains of more than 10,000 nodes only some are touched, as freeing them could "
+    "of chains of more than 10,000 nodes only a part of the graph is read: to free more nodes that were touched could "
     "overflow the stack"
 )
-TOO_WIDE = "not all of the graph is read: it is not followed where a node has more than 10,000 inputs"
+TOO_WIDE = "the graph is not followed where a node has more than 10,000 inputs"
 LARGER = "the graph is read up to %d nodes: it is larger"
 FEW = 200  # successors of one node that are told in one go
 
