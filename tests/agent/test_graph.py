@@ -201,7 +201,8 @@ def test_a_root_that_is_detached_lets_the_frontier_go(agent, learned):
 
     one.run(walker.walk([one.census.track(box[0])], visit), during)
     assert pieces[0] > 0
-    assert set(pieces[1:]) == {0}  # of which there is a second where the machine is busy
+    assert set(pieces[1:]) <= {0}  # of which there is a second where the machine is busy
+    assert not [ref for ref in refs if ref() is not None]
     assert len(walker.seen) < 3000
     assert not walker.dropped
 
