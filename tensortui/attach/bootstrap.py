@@ -27,6 +27,8 @@ PIECE_LINES = 150
 MARSHAL_VERSION = 2  # understood by every Python 3
 IDLE_EXIT_SECONDS = 60.0
 
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
 Pieces = list[tuple[int, str]]
 
 # Everything is compiled before it is run: `exec` of text makes CPython forget, for the whole process, that a Ctrl-C
@@ -143,10 +145,15 @@ def agent_sources() -> dict[str, Pieces]:
 
 
 def pieces(text: str) -> Pieces:
-    """Cut a module's source between top-level statements, into (first line, text) of about PIECE_LINES at most."""
+    """Cut a module's source between top-level statements, into (first line, text) of about PIECE_LINES at most.
+
+    What only people read of it, the docstrings, is left empty: each line keeps its number.
+    """
     lines = text.splitlines()
+    tree = ast.parse(text)
+    _leave_out_docstrings(tree, lines)
     starts = []
-    for node in ast.parse(text).body:
+    for node in tree.body:
         decorators = getattr(node, "decorator_list", [])
         starts.append(min([node.lineno, *(decorator.lineno for decorator in decorators)]))
     cut: Pieces = []
@@ -158,3 +165,15 @@ def pieces(text: str) -> Pieces:
             first = start
     cut.append((first, "\n".join(lines[first - 1 :]) + "\n"))
     return cut
+
+
+def _leave_out_docstrings(tree: ast.Module, lines: list[str]) -> None:
+    for node in ast.walk(tree):
+        if not isinstance(node, DOCUMENTED) or ast.get_docstring(node, clean=False) is None:
+            continue
+        text = node.body[0]
+        if lines[text.lineno - 1][: text.col_offset].strip():
+            continue  # it shares its line with what must stay
+        lines[text.lineno - 1 : text.end_lineno] = [""] * ((text.end_lineno or text.lineno) - text.lineno + 1)
+        if len(node.body) == 1:  # an exception's class, say, has nothing else
+            lines[text.lineno - 1] = " " * text.col_offset + "pass"

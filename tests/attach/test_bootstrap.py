@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import signal
 import subprocess
 import sys
@@ -100,12 +101,21 @@ def test_nothing_is_raised_or_said_when_the_agent_cannot_be_compiled(python):
     assert run(python, broken, after="__import__('time').sleep(0.2); print(dir())").count("tensortui") == 0
 
 
+def bare(text: str) -> list[tuple[int, str]]:
+    """The statements, by their lines, without docstrings."""
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, bootstrap.DOCUMENTED) and ast.get_docstring(node) is not None:
+            node.body[:1] = [] if node.body[1:] else [ast.Pass(lineno=node.body[0].lineno)]
+    return [(node.lineno, ast.dump(node)) for node in ast.walk(tree) if isinstance(node, ast.stmt)]
+
+
 def test_pieces_are_short_and_make_up_the_whole():
     for name, pieces in bootstrap.agent_sources().items():
-        lines = "".join(text for _, text in pieces).splitlines()
+        sent = "".join(text for _, text in pieces)
         path = bootstrap.PACKAGE.parent.joinpath(*name.split("."))
         whole = (path.with_suffix(".py") if path.with_suffix(".py").exists() else path / "__init__.py").read_text()
-        assert lines == whole.splitlines()
+        assert bare(sent) == bare(whole), name
         at = 1
         for line, text in pieces:
             assert line == at and text.count("\n") <= LONGEST, f"{name}:{line} is too long for one piece"
@@ -134,8 +144,18 @@ def test_failed_module_can_be_loaded_again():
             modules.load("tensortui.agent.main")
 
 
+def test_docstrings_are_not_sent():
+    text = '"""Of the module."""\n\nclass Error(Exception):\n    """Of a class\n    of two lines."""\n'
+    text += 'def f():\n    """Of a function."""\n    return """no docstring"""\ndef g(): "one line"\n'
+    ((_, sent),) = bootstrap.pieces(text)
+    assert sent.splitlines() == [
+        *("", "", "class Error(Exception):", "    pass", "", "def f():", ""),
+        *('    return """no docstring"""', 'def g(): "one line"'),
+    ]
+
+
 def test_text_is_small():
-    assert len(bootstrap.bootstrap_source()) < 192 << 10
+    assert len(bootstrap.bootstrap_source()) < 176 << 10
 
 
 def test_this_process_has_no_agent():
