@@ -34,7 +34,7 @@ def test_no_full_collection_is_caused_and_hardly_any_runs_on_the_thread_of_the_a
 ) -> None:
     process, path = program(PROGRAM)
     client = connect(path)
-    for request in range(5):
+    for request in range(3):
         client.refresh(request)
     assert client.named("model.1499.weight")["category"] is not None
     process.stdin.write("over.append(1); worker.join(); print(sorted(counts.items()))\n")

@@ -343,7 +343,7 @@ STRESS = """
 @pytest.mark.slow
 def test_reading_at_full_rate_beside_backward_survives():
     here = str(__import__("pathlib").Path(__file__).parents[2])
-    code = textwrap.dedent(STRESS).format(here=here, seconds=15)
+    code = textwrap.dedent(STRESS).format(here=here, seconds=8)
     done = subprocess.run([sys.executable, "-W", "ignore", "-X", "faulthandler", "-c", code], capture_output=True,
                           text=True, timeout=100, check=False)  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
