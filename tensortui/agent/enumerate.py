@@ -156,6 +156,7 @@ class Young:
         self.passed = 0  # collections, or looks left out, by which something may have been missed
         self._clock = clock
         self._moved = 0
+        self._level = -1  # the collector's count as `keep_up` last saw it: work that keeps up may be part of such work
         self._pause = [0.0, 0.0]  # for how long each generation was left alone when it last was found too large
         self._not_before = [0.0, 0.0]
 
@@ -194,13 +195,12 @@ class Young:
 
         A program that makes thousands of tensors a second would otherwise have moved many past us by the end of a scan.
         """
-        level = -1
         for said in work:
             yield said
-            now = gc.get_count()[1]
-            if now != level:
+            level = gc.get_count()[1]
+            if level != self._level:
                 self.look()
-                level = now
+                self._level = level
 
     def look_at_all(self, generation: int) -> None:
         """Note all of a generation however large it is, by one call of a C function: its list is never in hand.
